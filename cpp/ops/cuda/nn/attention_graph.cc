@@ -81,8 +81,8 @@ template <class Attributes>
 Attributes settings(const Arrays& arrays, const AttentionProblem& p, Attributes a) {
   a.set_attn_scale(static_cast<float>(p.scale));
   if (p.causal) {
-    // For equal lengths both alignments have the same effect; only this one can be combined with
-    // masks.
+    // For equal lengths both alignments have the same effect, but only TOP_LEFT can be combined
+    // with masks.
     a.set_diagonal_alignment(p.q_length == p.k_length ? fe::DiagonalAlignment_t::TOP_LEFT
                                                       : fe::DiagonalAlignment_t::BOTTOM_RIGHT);
     a.set_diagonal_band_right_bound(0);

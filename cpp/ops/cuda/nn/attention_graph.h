@@ -1,6 +1,6 @@
-// Dot-product attention as a graph of cuDNN's frontend. Needs no GPU: only its execution does.
+// Dot-product attention as a graph of cuDNN's frontend. Building the graph needs no GPU.
 #pragma once
-// Serialised graphs are not used; without them the header compiles in half the time.
+// Without serialized graphs, which are not used, the header compiles in half the time.
 #define CUDNN_FRONTEND_SKIP_JSON_LIB
 #include <cudnn_frontend.h>
 

@@ -1,8 +1,8 @@
-// Three launches: many blocks compute partial sums of each channel; then the mean and scale of
-// channels are computed from these; then the elements. One of the channel's elements is subtracted
-// before summing, to avoid cancellation in the variance if the mean is large. Sums from a
-// convolution are float32 sums without this shift: they give the variance an error of about mean^2
-// * 1e-6, which matters in nearly constant channels with a large mean.
+// Launch 1: many blocks compute partial sums of each channel. Launch 2: mean and scale of channels
+// are computed from these sums. Launch 3: the elements are computed. One of the channel's elements
+// is subtracted before summing, to avoid cancellation in the variance if the mean is large. Sums
+// from a convolution are float32 sums without this shift: they give the variance an error of about
+// mean^2 * 1e-6, which matters in nearly constant channels with a large mean.
 #include "cpp/ops/cuda/nn/batch_norm_gate.cuh"
 #include "cpp/ops/cuda/run.cuh"
 
@@ -356,7 +356,7 @@ void run_pass(KernelContext& ctx, const ChannelBlocks& b, const Pass& pass) {
            pass, team);
     return;
   }
-  constexpr int64_t kLeastRows = 4;  // minimum per thread that justifies loading its coefficients
+  constexpr int64_t kLeastRows = 4;  // fewer rows per thread do not justify loading coefficients
   const int lanes = lanes_of(b, V);
   const int64_t tiles = tiles_of(b, V), rows = b.outer / (kThreads / lanes * kLeastRows);
   const int64_t blocks = blocks_per_task(ctx, int64_t{1} << 32);
@@ -417,7 +417,7 @@ void run_backward(KernelContext& ctx, const BatchNormGradCall& call, void* scrat
   run_sums<T, true, V>(ctx, b, terms, work);
   launch_items(ctx, finish_backward<T>, b.channels * kWarp, call, work);
   BackwardPass<T> pass{call, work, make_gate<T>(call)};
-  if (call.added_grad) {  // the gradients that the gate passed are there now
+  if (call.added_grad) {  // by now, the array contains the gradients that the gate passed
     pass.call.output_grad = call.added_grad;
     pass.gate = {};
   }

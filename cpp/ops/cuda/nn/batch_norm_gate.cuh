@@ -32,8 +32,8 @@ struct ReluGate {
 #pragma unroll
     for (int k = 0; k < V; ++k) y[k] = passed >> k & 1 ? Acc(1) : Acc(0);
   }
-  // `y` is the output of relu; with `bits`, it is 1 where that output is positive, else 0.
-  // `centered` is x - mean.
+  // `y` is relu's output or, with `bits`, 1 where relu's output is positive, else 0. `centered` is
+  // x - mean.
   __device__ __forceinline__ Acc passed(Acc g, Acc y, Acc centered, Acc scale, Acc shift) const {
     if (output || bits) return y > Acc(0) ? g : Acc(0);
     if (beta) return centered * scale + shift > Acc(0) ? g : Acc(0);
@@ -85,7 +85,7 @@ struct Terms {
     return l;
   }
   // Adds the terms of the elements from `at` on. The arrays contain the channel's value for each
-  // element.
+  // element of the pack.
   template <int V>
   __device__ __forceinline__ void add(int64_t at, Loaded<V> l, const Acc (&middle)[V],
                                       const Acc (&scale)[V], const Acc (&shift)[V], Acc (&first)[V],

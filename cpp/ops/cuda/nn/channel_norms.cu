@@ -28,7 +28,7 @@ __device__ __forceinline__ AccOf<T> product_sum(const Vectors& v, const T* a, co
   return sum;
 }
 
-// If grads is null, y = x / norm. Otherwise, with that y: (g - y * sum(g * y)) / norm.
+// If grads is null, y = x / norm. Otherwise (g - y * sum(g * y)) / norm with the same y.
 template <class T, bool by_block>
 __global__ void normalize(int64_t count, const __grid_constant__ Vectors v, const T* grads,
                           const T* data, T* out) {

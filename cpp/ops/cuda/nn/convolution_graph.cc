@@ -44,7 +44,7 @@ fe::graph::Tensor_attributes attributes(const ConvolutionProblem& p,
       .set_alignment(p.alignment);
 }
 
-// Sets padding, stride and dilation in the attributes of any of the three kinds of node.
+// Sets padding, stride and dilation in the attributes of any of the three kinds of nodes.
 template <class Attributes>
 Attributes window(const ConvolutionProblem& p, Attributes attributes) {
   const int n = p.ndim - 2;
@@ -61,7 +61,7 @@ Tensor pointwise(fe::graph::Graph& graph, DType dtype, fe::PointwiseMode_t mode,
   return b ? graph.pointwise(a, b, attributes) : graph.pointwise(a, attributes);
 }
 
-// Gives fused tensors the output's layout, because the frontend would make the first one
+// Gives fused tensors the output's layout, because the frontend would make the first tensor
 // channels-last.
 void lay_out(const ConvolutionProblem& p, const ConvolutionProblem::Numbers& dims,
              const ConvolutionResults& results) {
@@ -96,7 +96,7 @@ ConvolutionResults forward_nodes(fe::graph::Graph& graph, const ConvolutionProbl
   if (p.addend) add(p.output, kAddend);
   if (p.relu)
     results.push_back(pointwise(graph, p.dtype, fe::PointwiseMode_t::RELU_FWD, results.back()));
-  // As in NVIDIA's example and test of int8 convolutions with int32 results.
+  // NVIDIA's example and test of int8 convolutions with int32 results also add this node.
   if (p.dtype == DType::kInt8)
     results.push_back(pointwise(graph, p.dtype, fe::PointwiseMode_t::IDENTITY, results.back()));
   lay_out(p, p.output, results);

@@ -26,7 +26,7 @@ void run_convolution(KernelContext& ctx, ConvolutionProblem problem,
                      const ConvolutionOperands& operands);
 
 // Runs a forward problem in cuDNN and writes operands.sums. Returns false without running anything
-// if cuDNN has no engine that sums channels. Its documentation requires float16, channels-last,
+// if cuDNN has no engine that sums channels. cuDNN's documentation requires float16, channels-last,
 // addresses aligned to 16 bytes, and compute capability 8.0 or more, except 8.9.
 bool run_convolution_with_sums(KernelContext& ctx, ConvolutionProblem problem,
                                const ConvolutionOperands& operands);

@@ -16,7 +16,7 @@ struct CtcArgs {
   void *loss, *grad;
   DType dtype, label_dtype, data_lengths_dtype, label_lengths_dtype;
   int64_t length, batch, classes, labels, blank;
-  // Tables of block 0; each block's tables lie `table` numbers after its predecessor's.
+  // Tables of block 0; the tables of each further block begin `table` numbers later.
   double *log_prob, *alpha, *beta, *sums;
   int64_t* state_class;
   int64_t max_states() const { return 2 * labels + 1; }

@@ -1,6 +1,6 @@
 // FullyConnected inside executables. Epilogues of cuBLASLt add the bias and another array and apply
-// relu. Its gelu epilogue is not used, because it is the tanh approximation and the operator's is
-// exact.
+// relu. cuBLASLt's gelu epilogue is not used, because it computes the tanh approximation, but the
+// operator computes exact gelu.
 #include "cpp/ops/cuda/channels_last.h"
 #include "cpp/ops/cuda/matrix/gemm.h"
 #include "cpp/ops/nn/activation.h"

@@ -1,5 +1,5 @@
-// Convolutions as plain loops for cases that cuDNN does not support: float64, integers, and
-// problems for which it has no plan. Slow.
+// Convolutions as plain, slow loops for cases that cuDNN does not support: float64, integers, and
+// problems for which cuDNN has no plan.
 #pragma once
 #include "cpp/ops/cuda/nn/convolution_plan.h"
 

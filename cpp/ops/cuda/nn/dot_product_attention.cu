@@ -1,6 +1,6 @@
-// Dot-product attention with cuDNN if it supports the call (fused_attention.h). Otherwise with
-// matrix products and the scores in scratch memory, in float32 for 16-bit floats. Heads that share
-// a key head are rows of one product (dot_product_attention_gradient.cc).
+// Dot-product attention uses cuDNN if cuDNN supports the call (fused_attention.h). Otherwise it
+// uses matrix products, with scores in scratch memory, in float32 for 16-bit floats. Heads that
+// share a key head are rows of one product (dot_product_attention_gradient.cc).
 #include <cmath>
 
 #include "cpp/ops/cuda/element.cuh"

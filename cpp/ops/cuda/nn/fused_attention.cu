@@ -1,5 +1,5 @@
 // Runs a plan of cuDNN: copies operands that cuDNN cannot read, converts lengths, seed and mask to
-// its format, and sets rows that attend to no key to zero.
+// cuDNN's format, and sets rows that attend to no key to zero.
 #include <cmath>
 #include <vector>
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kVector = 8;  // 16-bit floats that cuDNN loads at once
 constexpr uintptr_t kVectorBytes = 16;
-constexpr float kMasked = -1e29f;               // a mask value of at most this forbids a key
+constexpr float kMasked = -1e29f;               // mask values of at most kMasked forbid a key
 constexpr uint64_t kSeedStream = ~uint64_t{0};  // dropout masks use streams with small numbers
 
 // The number of keys of each sample, clipped to [0, most].
@@ -130,8 +130,8 @@ bool is_readable(const TensorRef& t) {
 AttentionProblem::Steps contiguous_steps(const Shape& s) {
   return AttentionProblem::contiguous(s[1], s[2], s[3]);
 }
-// Returns the strides. Axes of size 1 get the strides of a contiguous array, because theirs have no
-// effect.
+// Returns the strides. Axes of size 1, whose strides have no effect, get the strides of a
+// contiguous array.
 AttentionProblem::Steps steps_of(const TensorRef& t) {
   AttentionProblem::Steps steps = contiguous_steps(t.shape);
   for (int i = 0; i < 3; ++i)
@@ -143,8 +143,8 @@ TensorRef contiguous(const TensorRef& t, void* data) {
   return {data, t.shape, contiguous_strides(t.shape), t.dtype, true};
 }
 
-// Finds a plan. If cuDNN has none for a mask that is the same for all queries, `problem` may become
-// one whose mask is stored for every query.
+// Finds a plan. If cuDNN has none for a mask that is the same for all queries, `problem` may be
+// changed to a problem whose mask is stored for every query.
 std::shared_ptr<const AttentionPlan> find_plan(KernelContext& ctx, AttentionProblem& problem) {
   auto plan = find_attention_plan(ctx, problem);
   if (plan || !problem.use_mask || !problem.mask_repeats[2] || problem.q_length == 1) return plan;
@@ -160,7 +160,7 @@ class Call {
  public:
   Call(KernelContext& ctx, const AttentionProblem& problem) : ctx_(ctx), problem_(problem) {}
 
-  // Add an operand of the plan: read() keeps its strides, the others add a contiguous array.
+  // Add an operand of the plan: read() keeps its strides, the other functions make it contiguous.
   void read(AttentionTensor id, const TensorRef& t, AttentionProblem::Steps AttentionProblem::*at) {
     operands_.push_back({id, t, at, false, !is_readable(t)});
   }

@@ -1,7 +1,7 @@
 // LayerNorm, GroupNorm and InstanceNorm use the same computation on rows: normalize each row to
-// mean 0 and variance 1, then apply gamma and beta, one pair for each run of elements. One block
-// per row; if a row of LayerNorm fits into the registers of a warp, one warp per row, which reads
-// it once.
+// mean 0 and variance 1, then apply gamma and beta, one pair for each run of elements. A block
+// processes a row. If a row of LayerNorm fits into the registers of a warp, a warp processes the
+// row and reads it once.
 #include <initializer_list>
 #include <type_traits>
 
@@ -99,8 +99,8 @@ template <class T>
 constexpr int kVector = static_cast<int>(16 / sizeof(T));
 constexpr int kFewPacks = 4, kMostPacks = 8;
 
-// A contiguous row in the registers of a warp, in the type of memory: halves take half of the
-// registers that their compute type takes.
+// A contiguous row in the registers of a warp, in the type of memory: 16-bit floats take half of
+// the registers that float32 would take.
 template <class T, int V, int kPacks>
 struct WarpRow {
   using Acc = AccOf<T>;
@@ -196,7 +196,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     const Acc slope = warp_sum(dot) / static_cast<Acc>(rows.length);
     Row::for_packs(rows.length, [&](int p, int64_t at) {
       Acc scale[V];
-      load_pack<T>(gamma, at, scale);  // again: keeping it would take registers
+      load_pack<T>(gamma, at, scale);  // loaded again: keeping gamma takes registers
 #pragma unroll
       for (int k = 0; k < V; ++k) {
         const Acc x_hat = (x.at(p, k) - mean) * inverse;

@@ -42,7 +42,7 @@ __global__ void forward(const __grid_constant__ Rows r, T lowest, T most, T* hig
       high = z > high ? z : high;
     }
     high = block_max(high, minus_infinity);
-    high = high < lowest ? lowest : high > most ? most : high;  // distances are defined
+    high = high < lowest ? lowest : high > most ? most : high;  // avoids inf - inf
     const T moved = here ? static_cast<T>(target - static_cast<double>(high)) : minus_infinity;
     double sum = 0;
     for (int64_t i = threadIdx.x; i < r.n; i += blockDim.x)

@@ -36,7 +36,7 @@ void logistic(KernelContext& ctx, const RegressionOutputParams&, Inputs in, Outp
   });
 }
 
-// The score of the true class should be above margin, all others below -margin.
+// The score of the true class should be above margin, the scores of other classes below -margin.
 template <class C>
 __global__ void svm_gradient(int64_t n, int64_t classes, Array x, Array label, C margin, C scale,
                              bool linear, Array out) {

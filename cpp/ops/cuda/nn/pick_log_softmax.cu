@@ -1,5 +1,5 @@
 // A block processes a row and reads it once: each thread keeps the largest element so far, and the
-// sum of the exponentials relative to it.
+// sum of the exponentials relative to this element.
 #include <limits>
 
 #include "cpp/ops/cuda/element.cuh"
@@ -23,8 +23,8 @@ struct Picks {
   }
 };
 
-// Calls pack(first) for groups of V elements that begin at 16 bytes, and one(i) for the elements of
-// a row before and after them; `data` is the row.
+// Calls pack(first) for groups of V elements that begin at multiples of 16 bytes, and one(i) for
+// the elements of a row before and after these groups; `data` is the row.
 template <int V, class T>
 __device__ __forceinline__ void for_elements(const T* data, int64_t n, bool packs, auto&& pack,
                                              auto&& one) {
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kRowThreads)
           take(v);
         });
     const Acc all = block_max(top, kLowest);
-    // If all elements are -inf, the result is NaN as that of log_softmax.
+    // If all elements are -inf, the result is NaN, as in log_softmax.
     sum = block_sum(top > kLowest ? sum * exp(top - all) : sum);
     if (threadIdx.x != 0) continue;
     const Acc scale = all > kLowest ? log(sum) : std::numeric_limits<Acc>::quiet_NaN();

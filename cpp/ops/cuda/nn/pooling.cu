@@ -30,7 +30,7 @@ __device__ __forceinline__ C root(C v, int p) {
     return p == 1 ? v : p == 2 ? std::sqrt(v) : std::cbrt(v);
 }
 
-// `share` threads reduce one window through warp shuffles: 1, or a whole warp if it is large.
+// `share` threads reduce one window through warp shuffles: 1, or a whole warp for a large window.
 template <class C, int share, class I>
 __global__ void pool(int64_t n, const __grid_constant__ Pooled<I> g, DType dtype, const void* x,
                      void* y) {

@@ -100,7 +100,7 @@ __device__ __forceinline__ Place<I> place_of(const Pooled<I>& g, const Grid<I>& 
   if (g.channels_last) c = int64_t{d.channels.split(i)} * g.pack;
 #pragma unroll
   for (int axis = 2; axis >= 0; --axis) p.at[axis] = d.size[axis].split(i);
-  // The rest counts planes, or images in channels-last arrays.
+  // Now i is the index of the plane, or of the image in channels-last arrays.
   p.data_plane = i * g.data.pixels * g.step + c;
   p.output_plane = i * g.output.pixels * g.step + c;
   return p;

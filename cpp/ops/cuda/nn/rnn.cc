@@ -105,8 +105,8 @@ class Pass {
     return hidden_weight(l, d) + gate_rows() * s_.out();
   }
 
-  // Also called by backward, because the program may have written other values to the initial
-  // states.
+  // Backward calls this function, too, because the program may have written other values to the
+  // initial states.
   void keep_first(int64_t l, int64_t d) {
     const int64_t index = l * s_.directions + d, first = d == 1 ? s_.steps : 0;
     copy(hidden(l, d, first), offset(in_.state->data, index * s_.batch * s_.out(), dtype_),

@@ -38,8 +38,8 @@ struct RnnStore {
 };
 void rnn_store(KernelContext& ctx, const RnnLayer& layer, const RnnStore& store);
 
-// Gradient of a step's output: the sum of those from the layer above and from the next step. Beyond
-// a sample's length, the whole gradient passes to the previous step.
+// Gradient of a step's output: the sum of the gradients from the layer above and from the next
+// step. Beyond a sample's length, the whole gradient passes to the previous step.
 struct RnnOutputGrad {
   int64_t step;
   const void* output_grad;

@@ -1,4 +1,4 @@
-// Softmax for operators that use it internally.
+// Softmax for use inside other operators.
 #pragma once
 #include "cpp/ops/kernel.h"
 #include "cpp/ops/nn/channel_blocks.h"

@@ -10,7 +10,7 @@ namespace {
 // Maps planes of the input to planes of the output, which are `scale` times as high and wide.
 struct Planes {
   int64_t channels, height, width;  // size of the small array
-  int64_t all_channels, first;      // channels of the large array, and the first of these
+  int64_t all_channels, first;      // channels of the large array, and the first channel used
   int64_t scale;
 };
 
