@@ -38,7 +38,7 @@ __global__ void rank_scores(int64_t n, const __grid_constant__ MatchingArgs a) {
 }
 
 // Each match affects later pairs. The block examines kThreads pairs at a time and selects the first
-// one whose row and column are free, until none is left.
+// pair whose row and column are free, until no such pair is left.
 template <class C>
 __global__ void __launch_bounds__(kThreads) match_ranked(const __grid_constant__ MatchingArgs a) {
   __shared__ int64_t taken_row, taken_column;

@@ -33,7 +33,7 @@ __device__ RankedBox<C> load_box(const NmsArgs& a, int64_t row) {
   return {v[0], v[1], v[2], v[3], width < 0 || height < 0 ? C(0) : width * height, 0};
 }
 
-// Boxes with a negative first coordinate do not change, because 1.x takes them for rows of -1.
+// Boxes with a negative first coordinate do not change, because 1.x treats them as rows of -1.
 template <class C>
 __device__ void change_format(const NmsArgs& a, C (&v)[4]) {
   if (a.corner_in == a.corner_out || v[0] < C(0)) return;

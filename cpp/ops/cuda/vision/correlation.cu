@@ -50,7 +50,7 @@ struct Patches {
     if (y < 0 || y >= height || x < 0 || x >= width) return C(0);
     return load_as<C>(images, dtype, (plane * height + y) * width + x);
   }
-  // Returns the patch along an axis that contains element `within`, or -1.
+  // Returns the patch along an axis whose element `within` lies at `place`, or -1.
   __device__ int64_t patch_at(int64_t place, int64_t within, int64_t patches) const {
     const int64_t corner = place - start - within;
     if (corner < 0 || corner % stride != 0 || corner / stride >= patches) return -1;

@@ -43,7 +43,7 @@ struct Geometry {
         depth(channels / groups * elements) {}
 };
 
-// Arrays of one image; members after `offset` and `mask` point to the image's part.
+// Arrays of one image; `offset` and `mask` point to the image's part.
 struct Image {
   const void *data, *offset, *mask;
 };

@@ -1,6 +1,6 @@
 // Training targets of single-shot detectors. The steps are those of the CPU kernel, each for all
 // images of a pass at once. Two steps use one block per image: matching of labels, because each
-// match depends on earlier ones, and selection among sorted negatives.
+// match depends on earlier matches, and selection among sorted negatives.
 #include "cpp/ops/cpu/vision/bilinear.h"
 #include "cpp/ops/cuda/vision/ranking.cuh"
 #include "cpp/ops/cuda/vision/suppression_plan.h"
@@ -75,8 +75,8 @@ __global__ void compute_overlaps(int64_t n, const __grid_constant__ TargetArgs a
   }
 }
 
-// Called by all threads of a block; returns to each of them the first anchor with the largest
-// overlap in the row, or -1 if no overlap is large enough.
+// Must be called by all threads of a block. Returns to all of them the first anchor with the
+// largest overlap in the row, or -1 if no overlap is large enough.
 __device__ inline int64_t nearest_anchor(const float* row, int64_t count) {
   float most = kLeastOverlap;
   int64_t best = -1;
@@ -107,8 +107,8 @@ __global__ void start_roles(int64_t n, const __grid_constant__ TargetArgs a, Rol
   for (int64_t at = global_index(); at < n; at += grid_stride()) a.role[at] = first;
 }
 
-// Greedy matching, one block per image: repeatedly takes the label and the anchor with the largest
-// overlap among the unmatched ones.
+// Greedy matching, one block per image: repeatedly takes the unmatched label and the unmatched
+// anchor with the largest overlap.
 __global__ void __launch_bounds__(kThreads) match_labels(const __grid_constant__ TargetArgs a) {
   for (int64_t image = blockIdx.x; image < a.images; image += gridDim.x) {
     int64_t* const label_anchor = a.label_anchor + image * a.num_labels;
@@ -184,8 +184,8 @@ template <class C>
 __global__ void rank_negatives(int64_t n, const __grid_constant__ TargetArgs a) {
   for (int64_t at = global_index(); at < n; at += grid_stride()) {
     const int64_t image = at / a.padded, j = at % a.padded;
-    Ranked entry{kLastKey, a.num_anchors + j};  // a NaN is sorted before it, because the index is
-                                                // larger
+    Ranked entry{kLastKey, a.num_anchors + j};  // is sorted after NaN, because this index
+                                                // is larger
     if (j < a.num_anchors && a.num_valid[image] > 0) {
       const int64_t own = image * a.num_anchors + j;
       if (a.role[own] != Role::kPositive && a.best_overlap[own] < a.mining_threshold)

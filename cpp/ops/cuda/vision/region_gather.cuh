@@ -30,8 +30,8 @@ struct Pixel {
   int64_t image, row, column;
 };
 
-// Appends the entries of the threads that have one to the list, in thread order. Returns their
-// number.
+// Appends the entries of all threads with has_one to the list, in thread order. Returns the number
+// of these threads.
 template <class Entry>
 __device__ int list_entries(bool has_one, const Entry& entry, Entry* list) {
   __shared__ int counts[kThreads / kWarp];

@@ -1,5 +1,5 @@
-// Rows of a rois array. GPU kernels cannot throw like those of the CPU: regions of an image that
-// data does not have are not usable; their bins are NaN and get no gradient.
+// Rows of a rois array. GPU kernels cannot throw like CPU kernels: a region is not usable if data
+// does not have its image; its bins are then NaN and get no gradient.
 #pragma once
 #include "cpp/ops/cpu/vision/bilinear.h"
 #include "cpp/ops/cuda/element.cuh"

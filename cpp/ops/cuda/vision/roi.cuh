@@ -1,5 +1,5 @@
-// Helpers of pooling operators over regions of interest. GPU kernels cannot throw like those of the
-// CPU: if data does not have a region's image, its bins are NaN and get no gradient.
+// Helpers of pooling operators over regions of interest. GPU kernels cannot throw like CPU kernels:
+// if data does not have a region's image, the region's bins are NaN and get no gradient.
 #pragma once
 #include "cpp/ops/cuda/compute_type.h"
 #include "cpp/ops/cuda/element.cuh"

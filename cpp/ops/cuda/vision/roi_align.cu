@@ -42,8 +42,8 @@ __device__ Point<C> point_of(const Axis<C>& axis, int64_t b, int64_t sample) {
   return {low, last ? low : low + 1, last ? C(0) : at - static_cast<C>(low), true};
 }
 
-// Returns the samples [first, past) of a bin that may lie inside the image; skips the others of a
-// huge region.
+// Returns the samples [first, past) of a bin that may lie inside the image; skips the other samples
+// of a huge region.
 template <class C>
 __device__ void near_samples(const Axis<C>& axis, int64_t b, int64_t& first, int64_t& past) {
   const C step = axis.bin / static_cast<C>(axis.samples);
@@ -106,7 +106,7 @@ template <class C>
 __device__ C weight_of_line(const Axis<C>& axis, int64_t b, int64_t line) {
   int64_t first, past;
   near_samples(axis, b, first, past);
-  // Skips samples at least a pixel away. Border lines also get the samples outside of the image.
+  // Skips samples a pixel or more away. Border lines also get the samples outside of the image.
   const C step = axis.bin / static_cast<C>(axis.samples);
   if (step > C(0)) {
     const C from = static_cast<C>(line) - axis.start - static_cast<C>(b) * axis.bin;
@@ -132,7 +132,7 @@ __device__ void near_bins(const Axis<C>& axis, int64_t bins, int64_t line, int64
   past = bins;
   if (!(axis.bin > C(0))) return;
   const C at = static_cast<C>(line);
-  // Samples before line 0 are moved to line 0, and samples after the last line to the last one.
+  // Samples outside of the image are moved to line 0 or to the last line.
   if (line > 0)
     first = clamp_index(std::floor((at - C(1) - axis.start) / axis.bin) - C(1), int64_t{0}, bins);
   if (line < axis.size - 1)

@@ -1,9 +1,9 @@
-// Greedy suppression of ranked boxes, for all operators that have it: box_nms, MultiBoxDetection,
+// Greedy suppression of ranked boxes, for all operators that need it: box_nms, MultiBoxDetection,
 // Proposal.
 //
 // Blocks compare tiles of 64 by 64 boxes and write a word per row: the later boxes that the row's
-// box would drop. One block per image then goes through the rows, best first, and joins the words
-// of kept boxes. Where the matrix of words exceeds its memory, both run panel by panel of rows.
+// box would drop. One block per image then processes the rows, best first, and joins the words of
+// kept boxes. If the matrix of words exceeds its memory, both steps run panel by panel of rows.
 #pragma once
 #include "cpp/ops/cuda/vision/ranking.cuh"
 #include "cpp/ops/cuda/vision/suppression_plan.h"
@@ -30,8 +30,8 @@ struct Suppression {
     const uint64_t bit = uint64_t{1} << (i % kTileBoxes);
     return kept[at] & bit ? starts[at] + __popcll(kept[at] & (bit - 1)) : -1;
   }
-  // Sets the number of boxes that take part to the number of valid entries. Called for each i <
-  // limit.
+  // Sets the number of boxes that take part to the number of valid entries. Must be called for each
+  // i < limit.
   __device__ void count_valid(const Ranked* entries, int64_t padded, int64_t image,
                               int64_t i) const {
     const Ranked* const own = entries + image * padded;
@@ -40,7 +40,7 @@ struct Suppression {
   }
 };
 
-// Parts of the call's scratch memory. Usage: construct, get the block, then place.
+// Parts of the call's scratch memory. Construct the object, get the block, then call place().
 template <class C>
 class SuppressionMemory {
  public:
@@ -117,8 +117,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Decides about the panel's boxes in order, 64 at a time: one thread goes through the words of
-// these among themselves, then each warp joins for one word what the kept ones drop of later boxes.
+// Decides which of the panel's boxes are kept, in order, 64 at a time. One thread decides about the
+// 64 boxes by their words; then each warp joins the words of the kept boxes for 64 later boxes.
 template <class C>
 __global__ void __launch_bounds__(kSweepThreads)
     sweep_rows(int64_t first_row, const __grid_constant__ Suppression<C> s) {
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(kSweepThreads)
   }
 }
 
-// rule(better, later) returns whether a kept box suppresses a later one of its group.
+// rule(better, later) returns whether a kept box suppresses a later box of its group.
 template <class C, class Rule>
 void suppress(KernelContext& ctx, const Suppression<C>& s, Rule rule) {
   for (int64_t first_row = 0; first_row < s.limit; first_row += s.rows) {

@@ -1,5 +1,5 @@
 // Sizes of the memory for suppression, and the number of steps that results from them. Includes no
-// CUDA header, so that tests on the CPU can check it.
+// CUDA header, so that tests on the CPU can check the sizes.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace mxlite::cuda {
 inline constexpr int64_t kTileBoxes = 64;  // boxes of a tile: one bit each in a word
 
 // Memory limits of one pass over images and of one panel of the overlap matrix. A single image, or
-// the smallest panel of a pass, may exceed them; their memory is proportional to the number of
-// boxes.
+// the smallest panel of a pass, may exceed these limits; its memory is proportional to the number
+// of boxes.
 inline constexpr int64_t kPassBytes = int64_t{32} << 20;
 inline constexpr int64_t kPanelBytes = int64_t{64} << 20;
 
