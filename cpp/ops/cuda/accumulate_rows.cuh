@@ -1,16 +1,16 @@
-// Rows by index. Scatter-add, the gradient of every gather, sorts them first, so that each row is
-// summed in the order of its sources and every run gives the same result.
+// Orders rows by index. Scatter-add, the gradient of every gather, orders them first, so that each
+// row is summed in the order of its sources and every run gives the same result.
 #pragma once
 #include "cpp/ops/kernel.h"
 
 namespace mxlite::cuda {
 
 // dst (outer, num_rows, inner) = sum over i of src (outer, count, inner)[:, i] at row rows[i]; rows
-// without a source are zero. Rows are in range.
+// without a source are zero. Row numbers must be in range.
 struct RowAccumulation {
   DType dtype;
   int64_t outer, count, num_rows, inner;
-  int64_t* rows = nullptr;  // returned by accumulation_rows and filled by the caller; overwritten
+  int64_t* rows = nullptr;  // from accumulation_rows, filled by the caller; overwritten
   // Number of rows between outer parts of dst. If it differs from num_rows, num_rows only limits
   // the row numbers.
   int64_t outer_step = num_rows;
@@ -26,7 +26,7 @@ struct RowOrder {
 };
 // The result lies in the call's scratch memory, after `extra_bytes` for the caller. Rows outside
 // [0, num_rows) come last and are stored as row num_rows. If num_rows is kAnyRow, rows are not
-// changed, and negative ones come first.
+// changed, and negative rows come first.
 inline constexpr int64_t kAnyRow = -1;
 RowOrder order_rows(KernelContext& ctx, const int64_t* rows, int64_t count, int64_t num_rows,
                     size_t extra_bytes = 0, void** extra = nullptr);

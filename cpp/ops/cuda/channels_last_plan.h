@@ -1,4 +1,4 @@
-// Helpers of planned kernels of operators on channels-last tensors.
+// Helpers for planned kernels that run operators on channels-last tensors.
 #pragma once
 #include <memory>
 #include <optional>
@@ -45,8 +45,8 @@ inline auto run_kernel(KernelFn kernel, const void* params, std::vector<TensorRe
 }
 
 // Plans the operator's plain kernel. The first num_images_in inputs and num_images_out outputs are
-// stored channels-last and passed as tensors of that shape. `params` are those of the operator in
-// this form.
+// stored channels-last and passed as plain tensors (N, spatial, C). `params` must describe the
+// operator for such tensors.
 template <class P>
 std::optional<Plan> plan_seen_last(const PlanRequest& r, P params, int num_images_in,
                                    int num_images_out) {

@@ -12,13 +12,13 @@
 namespace mxlite::cuda {
 
 cudaStream_t stream(const KernelContext& ctx);
-// Handles belong to the device's stream, use it, and are created on first use.
+// Return handles that use the device's stream. Handles are created on first use.
 cublasHandle_t cublas(const KernelContext& ctx);
 cublasLtHandle_t cublaslt(const KernelContext& ctx);
 cudnnHandle_t cudnn(const KernelContext& ctx);
 
-// Used by one matrix product at a time. Its size is fixed, so that algorithms chosen earlier remain
-// possible.
+// Memory for one matrix product at a time. Its size is fixed, so that algorithms chosen earlier
+// remain possible.
 struct Workspace {
   void* data;
   size_t bytes;

@@ -65,7 +65,7 @@ __host__ __device__ __forceinline__ To convert(From v) {
     return static_cast<To>(v);
 }
 
-// N adjacent elements, accessed with as few wide accesses as their size allows.
+// N adjacent elements, accessed by as few wide instructions as their size allows.
 template <class T, int N>
 struct alignas(sizeof(T) * N >= 16 ? 16 : sizeof(T) * N) Pack {
   T v[N];
@@ -75,7 +75,7 @@ struct alignas(sizeof(T) * N >= 16 ? 16 : sizeof(T) * N) Pack {
 inline bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; }
 
 // Stores a pack to global memory. The compiler may divide an assignment into stores of elements, so
-// whole words of 4, 8 or 16 bytes are stored by an instruction of their own.
+// each whole word of 4, 8 or 16 bytes is stored by an explicit instruction.
 template <class T, int N>
 __device__ __forceinline__ void store_vectors(Pack<T, N>* to, const Pack<T, N>& pack) {
 #ifdef __CUDA_ARCH__

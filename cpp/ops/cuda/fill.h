@@ -5,7 +5,7 @@
 
 namespace mxlite::cuda {
 
-// Sets every element of a contiguous array, or those of a strided region, to a value of the dtype.
+// Sets every element of a contiguous array or of a strided region to a value of the dtype.
 void fill_value(KernelContext& ctx, const TensorRef& out, Number value);
 
 }  // namespace mxlite::cuda

@@ -1,5 +1,5 @@
-// Float32 copies of 16-bit float arrays, for kernels of several steps: they are computed in float32
-// and rounded once, so no step may pass a rounded value to the next one.
+// Float32 copies of 16-bit float arrays, for kernels of several steps. Such kernels compute in
+// float32 and round once, so no step may pass a rounded value to the next step.
 #pragma once
 #include <span>
 #include <vector>
@@ -11,8 +11,8 @@ namespace mxlite::cuda {
 
 inline DType without_halves(DType dtype) { return is_half(dtype) ? DType::kFloat32 : dtype; }
 
-// Holds float32 copies of 16-bit float arrays in scratch memory; arrays of other dtypes are
-// not copied. Construct it while the scratch memory is planned, get the block, and then call
+// Holds float32 copies of 16-bit float arrays in scratch memory; arrays of other dtypes are not
+// copied. Construct the object while scratch memory is planned, get the block, and then call
 // place().
 class Float32Copies {
  public:

@@ -1,6 +1,6 @@
 // Sums ordered sources in chunks, so that several blocks share a row with many sources (for example
 // a token type or the padding index). A run of equal rows inside one chunk gives a result. A run
-// that spans chunks gives a partial sum in each of them, and a second kernel adds these.
+// that spans chunks gives a partial sum in each chunk, and a second kernel adds these sums.
 #pragma once
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/row_sums.cuh"
@@ -38,7 +38,7 @@ __device__ __forceinline__ void store_sum(const RowAccumulation& a, const Column
 
 // source.template load<C>(a, position, column) returns an element of a source. `parts` (chunks, 2,
 // columns) receives the sum of a run that began in an earlier chunk, and the sum of a run that
-// begins in this chunk and continues in the next one.
+// begins in this chunk and continues in the next chunk.
 template <class C, class Source>
 __global__ void __launch_bounds__(kThreads)
     sum_chunks(const __grid_constant__ RowOrder order, const __grid_constant__ RowAccumulation a,
@@ -69,8 +69,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Each task adds the partial sums of the run that begins in its chunk and continues in later ones,
-// if there is such a run.
+// Each task adds the partial sums of the run that begins in its chunk and continues in later
+// chunks, if there is such a run.
 template <class C>
 __global__ void __launch_bounds__(kThreads)
     join_chunks(const __grid_constant__ RowOrder order, const __grid_constant__ RowAccumulation a,

@@ -107,7 +107,7 @@ std::optional<Plan> plan_backward_weight(const PlanRequest& r) {
   return plan;
 }
 
-// ---- layers between them ---------------------------------------------------------------------
+// ---- layers between convolutions -------------------------------------------------------------
 
 constexpr int kAll = 1 << 20;
 
@@ -138,7 +138,7 @@ std::optional<Plan> plan_concat(const PlanRequest& r) {
   return plan_seen_last(r, p, kAll, kAll);
 }
 
-// Element-wise operators work in any memory order, as long as all operands have the same.
+// Element-wise operators work in any memory order that all operands share.
 std::optional<Plan> plan_pointwise(const PlanRequest& r) {
   if (!any_last(r) || !has_elements(r) || r.op.random_count) return std::nullopt;
   Plan plan;

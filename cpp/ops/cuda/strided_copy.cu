@@ -24,7 +24,7 @@ void run_move(KernelContext& ctx, const Walk<2>& walk, void* dst, const void* sr
 }
 
 // Sets `wide` to the walk in words of `factor` elements. Returns false if the steps do not allow
-// it.
+// such words.
 bool widen(const Walk<2>& walk, int64_t factor, Walk<2>& wide) {
   const int last = walk.ndim() - 1;
   if (last < 0 || walk.stride(0, last) != 1 || walk.stride(1, last) != 1 ||
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kTileThreads)
   }
 }
 
-// Returns whether the walk, in the order of dst, is a batch of plain transposes.
+// Copies if the walk, in the order of dst, is a batch of plain transposes; else returns false.
 template <class Word>
 bool run_transpose(KernelContext& ctx, const Walk<2>& walk, void* dst, const void* src) {
   const int n = walk.ndim();

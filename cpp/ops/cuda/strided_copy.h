@@ -24,7 +24,7 @@ inline const void* at(const void* data, int64_t offset, size_t element_bytes) {
   return static_cast<const char*>(data) + offset * static_cast<int64_t>(element_bytes);
 }
 
-// Calls fn(T{}) with an unsigned integer type of this size. For copies, which do not depend on the
+// Calls fn(T{}) with an unsigned integer type of this size, for copies, which do not depend on the
 // dtype.
 void dispatch_size(size_t element_bytes, auto&& fn) {
   switch (element_bytes) {

@@ -70,7 +70,7 @@ class Walk {
     for (int k = 0; k < K; ++k) stride_[k][ndim_] = step[k];
     ++ndim_;
   }
-  // Called after the last axis.
+  // Must be called after the last axis has been added.
   void finish() {
     wide_ = total_ >= int64_t{1} << 31;
     if (wide_ || total_ == 0) return;

@@ -1,4 +1,4 @@
-// The quadratic example.
+// The operator `quadratic`.
 #include "cpp/ops/contrib/estimators.h"
 #include "cpp/ops/cpu/pointwise/block_io.h"
 #include "cpp/ops/cuda/element.cuh"

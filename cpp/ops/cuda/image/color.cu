@@ -1,5 +1,5 @@
 // One block per image, because some changes need the mean of the whole image, and because in a
-// jitter each change works on the result of the previous one.
+// jitter each change works on the result of the previous change.
 #include "cpp/ops/cuda/image/pixel.cuh"
 #include "cpp/ops/cuda/memory.h"
 #include "cpp/ops/cuda/random.cuh"

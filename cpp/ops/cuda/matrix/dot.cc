@@ -83,7 +83,7 @@ void matmul(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
                                        Shape(rhs.span().first(rhs.ndim() - 2)));
   const Strides lhs_steps = batch_steps(lhs, batch, s.m * s.k);
   const Strides rhs_steps = batch_steps(rhs, batch, s.k * s.n);
-  // The last leading axis is cuBLASLt's batch; this function iterates over the others.
+  // The last leading axis is cuBLASLt's batch; this function iterates over the other leading axes.
   const int last = batch.ndim() - 1;
   const int64_t outer = batch.size() / batch[last];
   const size_t bytes = dtype_size(in[0].dtype);

@@ -18,7 +18,7 @@ struct Gemm {
   // for all products.
   int64_t batch = 1, stride_a = 0, stride_b = 0, stride_c = 0;
   double alpha = 1, beta = 0;  // C is not read if beta is 0
-  // Applied to the result before it is stored. The bias has one number per column.
+  // Bias (one number per column) and relu are applied to the result before it is stored.
   bool bias = false, relu = false;
 };
 

@@ -19,7 +19,7 @@ inline uint32_t alignment_of(const void* address) {
 }
 
 // The epilogue loads bias and addend while it stores C, and cuBLASLt has no alignment parameter for
-// a bias. So the alignment of C is the smallest of the three.
+// a bias. So the alignment of C is the smallest alignment of the three arrays.
 inline GemmAlignment alignment_of(const GemmOperands& o) {
   uint32_t c = alignment_of(o.c);
   for (const void* address : {o.addend, o.bias})

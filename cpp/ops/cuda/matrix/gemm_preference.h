@@ -1,4 +1,4 @@
-// Limits for cuBLASLt's heuristic. They need no GPU, so that a test can read them.
+// Limits for cuBLASLt's heuristic. Needs no GPU, so that a test can check the limits.
 #pragma once
 #include <cublasLt.h>
 

@@ -6,7 +6,7 @@
 namespace mxlite::cuda {
 namespace {
 
-// Integers are exact modulo 2^64, and so are their products in a narrower type.
+// Integers are exact modulo 2^64. So a product is exact modulo 2^bits in a narrower type, too.
 __device__ __forceinline__ uint64_t load_bits(const void* data, DType dtype, int64_t i) {
   return dtype == DType::kUInt64 ? static_cast<const uint64_t*>(data)[i]
                                  : static_cast<uint64_t>(load_as<int64_t>(data, dtype, i));

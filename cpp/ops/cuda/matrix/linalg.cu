@@ -191,15 +191,15 @@ void makediag(KernelContext& ctx, const LinalgOffsetParams& p, Inputs in, Output
   move_diagonals(ctx, out[0], in[0], p.offset, true);
 }
 
-// Lower triangles are packed row by row, upper ones column by column, so that line i begins after
-// 1 + 2 + ... + i entries.
+// Lower triangles are packed row by row, upper triangles column by column, so that line i begins
+// after 1 + 2 + ... + i entries.
 struct Packed {
   int64_t n, distance, side;  // side is that of the triangle
   bool lower;
   __device__ int64_t length() const { return side * (side + 1) / 2; }
   __device__ int64_t in_matrix(int64_t k) const {
-    // Finds line r of the triangle, the largest one that begins at most at k. The square root is
-    // exact to one line.
+    // Finds line r of the triangle, the last line that begins at or before entry k. The rounded
+    // square root gives r or a neighboring line.
     auto r = static_cast<int64_t>((sqrt(8.0 * static_cast<double>(k) + 1) - 1) / 2);
     while (r * (r + 1) / 2 > k) --r;
     while ((r + 1) * (r + 2) / 2 <= k) ++r;

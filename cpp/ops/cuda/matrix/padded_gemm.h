@@ -1,4 +1,4 @@
-// Matrix products of 16-bit floats with rows that begin at no multiple of 16 bytes, such as those
+// Matrix products of 16-bit floats whose rows do not begin at multiples of 16 bytes, such as those
 // of a vocabulary of 50257. Tensor cores cannot load such rows, so the products run on copies whose
 // rows begin at multiples of 128 bytes.
 #pragma once
@@ -12,8 +12,8 @@ struct GemmPitches {
 };
 
 inline GemmPitches padded_pitches(const Gemm& g) {
-  constexpr int64_t kUnit = 8, kPitch = 64;  // halves
-  // A copy moves each number once and a product uses it kLeast times or more.
+  constexpr int64_t kUnit = 8, kPitch = 64;  // in elements
+  // A copy moves each number once; a product that is worth copies uses it kLeast times or more.
   constexpr int64_t kLeast = 256;
   if (!is_half(g.dtype) || g.batch != 1 || g.beta != 0) return {};
   if (g.m < kLeast || g.n < kLeast || g.k < kLeast) return {};

@@ -1,6 +1,6 @@
-// LAMB over many weights in two launches for each batch of them. The first updates both means and
-// stores the step in scratch memory, and its blocks add up the squares of weights and steps. The
-// blocks of the second join these sums to norms and apply the step.
+// LAMB over many weights, with two launches per batch of weights. The first updates both means,
+// stores the step in scratch memory, and adds up the squares of weights and steps in each block.
+// The blocks of the second launch join these sums to norms and apply the step.
 #include "cpp/ops/cuda/optimizer/update.cuh"
 #include "cpp/ops/registration.h"
 
@@ -27,8 +27,8 @@ struct Squares {
   double weight, step;
 };
 
-// Returns the number of blocks that share a weight of n elements. It depends on n alone, so a
-// weight gets the same norms whatever is in its batch.
+// Returns the number of blocks that share a weight of n elements. The number depends on n alone, so
+// the other weights of a batch do not change a weight's norms.
 __host__ __device__ inline unsigned parts_of(int64_t n) {
   constexpr int64_t kEach = 8 * kThreads;
   const int64_t parts = (n + kEach - 1) / kEach;

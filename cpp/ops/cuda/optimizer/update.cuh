@@ -36,7 +36,7 @@ inline UpdateArrays update_arrays(const TensorRef& weight, const TensorRef& grad
   return a;
 }
 
-// A weight before an update, and what the rule made of it.
+// A weight before an update, and the results of the rule.
 template <class C>
 struct Updated {
   C weight, result;
@@ -95,7 +95,7 @@ struct UpdateBatch {
   }
 };
 
-// Copies the weight itself, because the float32 weight may have digits that it does not have.
+// Copies the weight itself, because the float32 weight may have more digits.
 template <class C>
 __device__ __forceinline__ void keep_weight(const UpdateArrays& a) {
   for (int64_t i = global_index(); i < a.n; i += grid_stride())
@@ -129,7 +129,7 @@ struct KnownRule {
   }
 };
 
-// A rule some of whose parameters are read on the device.
+// A rule with parameters that are read on the device.
 template <template <class> class R, class P>
 struct LoadedRule {
   P p;
@@ -140,7 +140,7 @@ struct LoadedRule {
 };
 
 // Launches kernel(batch, ...) with one row of the grid for each weight, and enough blocks in a row
-// for its longest one.
+// for the longest weight.
 template <class Rule, class... Params, class... Args>
 void launch_batch(KernelContext& ctx, void (*kernel)(UpdateBatch<Rule>, Params...),
                   const UpdateBatch<Rule>& batch, unsigned blocks, Args... args) {

@@ -1,6 +1,6 @@
-// Chains of pointwise operators inside an executable. A kernel is generated for each (cpp/ops/rtc);
-// without NVRTC, one kernel interprets the program that cpp/ops/pointwise/chain_program.h
-// describes.
+// Chains of pointwise operators inside an executable. A kernel is generated for each chain
+// (cpp/ops/rtc); without NVRTC, one kernel interprets the program that
+// cpp/ops/pointwise/chain_program.h describes.
 #include "cpp/ops/cuda/channels_last.h"
 #include "cpp/ops/cuda/pointwise/loops.cuh"
 #include "cpp/ops/pointwise/chain_program.h"
@@ -21,7 +21,7 @@ struct Pointers {
 };
 static_assert(sizeof(ChainProgram) + sizeof(Pointers) <= 4096, "kernel arguments");
 
-// Kept values are in shared memory; those of neighboring threads are adjacent.
+// Kept values are in shared memory; the values of neighboring threads are adjacent.
 struct ThreadMemory {
   const Pointers& pointers;
   int64_t count;

@@ -1,5 +1,5 @@
 // Code shared by the kernels on quantized data. A range consists of two arrays of one float in
-// device memory; every thread computes the scales from it.
+// device memory, from which every thread computes the scales.
 #pragma once
 #include <limits>
 
@@ -22,7 +22,7 @@ __device__ __forceinline__ float scale_to(float top, float magnitude) {
   return magnitude > 0 ? top / magnitude : 0;
 }
 
-// Ends of a range: addresses in device memory, or values if these are null.
+// Ends of a range: addresses in device memory, or values if the addresses are null.
 struct Range {
   const float *low_at = nullptr, *high_at = nullptr;
   float low_value = 0, high_value = 0;
@@ -40,7 +40,7 @@ struct Range {
 struct RangeOut {
   float *low, *high;
   explicit RangeOut(Outputs out) : low(out[1].as<float>()), high(out[2].as<float>()) {}
-  // Must be called by one thread of the launch.
+  // Only the first thread of the launch writes.
   __device__ void set(float low_value, float high_value) const {
     if (global_index() != 0) return;
     *low = low_value;
@@ -48,7 +48,7 @@ struct RangeOut {
   }
 };
 
-// Copies a range. A template only so that each file gets a separate kernel.
+// Copies a range. The kernel is a template so that each file gets a separate kernel.
 template <class = void>
 __global__ void copy_range(Range from, RangeOut to) {
   to.set(from.low(), from.high());

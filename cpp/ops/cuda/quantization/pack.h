@@ -31,7 +31,7 @@ void pack_images(KernelContext& ctx, const PackedImages& p, const void* from, vo
 void shift_images(KernelContext& ctx, const PackedImages& p, const void* from, void* to);
 
 // Adds the addend of each channel to the sums (null adds nothing) and converts (rows, padded) to
-// (rows, columns). Both may be the same memory if padded equals columns.
+// (rows, columns). `sums` and `to` may be the same memory if padded equals columns.
 void unpack_rows(KernelContext& ctx, int64_t rows, int64_t columns, int64_t padded,
                  const int32_t* sums, const int32_t* addends, int32_t* to);
 // Converts (images, pixels, padded) to (images, channels, pixels).

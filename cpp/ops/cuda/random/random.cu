@@ -211,7 +211,7 @@ __global__ void draw_classes(int64_t n, DeviceRandom random, const __grid_consta
         low = middle + 1;
     }
     int64_t index = low < d.last[row] ? low : d.last[row];
-    // Sums are rounded in the order of a block and may increase at a class of probability 0.
+    // Because of rounding, the sums of a block may increase at a class of probability 0.
     while (index > 0 && load_any<double>(d.data, d.dtype, row * d.classes + index) == 0) --index;
     store_any<int64_t>(d.out, d.out_dtype, i, index);
     if (d.log_prob)

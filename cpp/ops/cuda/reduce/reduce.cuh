@@ -292,8 +292,8 @@ __global__ void reduce_column_packs(const __grid_constant__ ReducePlan plan, con
   }
 }
 
-// A block joins the splits of 32 results. Each warp joins some splits of all 32, so that its loads
-// are adjacent.
+// A block joins the splits of 32 results. Each warp joins some splits of all 32 results, so that
+// its loads are adjacent.
 template <class R, class T>
 __global__ void join_splits(int64_t results, int64_t splits, const T* partial,
                             const __grid_constant__ ReduceTarget<T> target) {
@@ -349,8 +349,8 @@ void reduce_parts(KernelContext& ctx, const ReducePlan& plan, const T* centers, 
   launch_reduction<R>(ctx, plan, centers, ReduceTarget<T>{.partial = partial});
 }
 
-// out = finish(reduction). `partial` has room for partial_count values. centers_out also receives
-// the result; then `out` may have no data.
+// out = finish(reduction). `partial` has room for partial_count values. If `centers_out` also
+// receives the result, `out` may have no data.
 template <class R, class T>
 void reduce(KernelContext& ctx, const ReducePlan& plan, const T* centers, T* partial,
             const Finish& finish, const TensorRef& out, T* centers_out = nullptr) {

@@ -155,7 +155,7 @@ void csr_sum(KernelContext& ctx, const CsrSumParams& p, Inputs in, Outputs out) 
   dispatch_sum(a.dtype, [&]<class C>(C) { launch_items(ctx, sum_rows_of<C>, csr.rows, csr, a); });
 }
 
-// ---- dense and back ---------------------------------------------------------------------------
+// ---- conversions to and from dense arrays ----------------------------------------------------
 
 // One thread per row, because a column may be stored twice.
 template <class C>

@@ -26,7 +26,7 @@ void row_sparse_to_dense(KernelContext& ctx, const ShapeParams& p, Inputs in, Ou
   sum_ordered_rows(ctx, order, a, in[0].data, out[0].data, sums);
 }
 
-// Writes the positions of queries in an ascending list, or -1 if they are not in it.
+// Writes the positions of queries in an ascending list, or -1 for queries that are not in the list.
 __global__ void find_all(int64_t n, const int64_t* list, int64_t count, const int64_t* queries,
                          int64_t* out) {
   for (int64_t i = global_index(); i < n; i += grid_stride())

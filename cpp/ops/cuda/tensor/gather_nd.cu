@@ -89,7 +89,7 @@ void scatter_set_nd(KernelContext& ctx, const ScatterNdParams&, Inputs in, Outpu
   if (in[1].size() > 0) put(ctx, coordinates_of(in[2], out[0].shape), in[1], out[0]);
 }
 
-// Rows of old_tensor are replaced by those of new_tensor.
+// Replaces rows of old_tensor by rows of new_tensor.
 void index_copy(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   copy_bytes(ctx, out[0].data, in[0].data, out[0].bytes());
   if (in[2].size() == 0) return;

@@ -173,7 +173,7 @@ int64_t extended_row(const Padding& d) {
   return d.padded[last];
 }
 
-// Returns whether rows of N elements fill words of at most 16 bytes.
+// Pads if rows of N elements fill words of at most 16 bytes; otherwise returns false.
 template <class Word, int N>
 bool run_extend(KernelContext& ctx, const Padding& d, Word constant, const TensorRef& in,
                 const TensorRef& out) {
@@ -211,8 +211,8 @@ void pad(KernelContext& ctx, const PadParams& p, Inputs in, Outputs out) {
   });
 }
 
-// Every plain element sums the padded elements that are copies of it: along each axis its own
-// position, then the border (edge) or its mirror image on either side (reflect, at most one each).
+// Every plain element sums its copies in the padded array: along each axis its own position, then
+// the border (edge), or up to one mirrored position on either side (reflect).
 template <class C>
 __global__ void pad_gradient(int64_t n, const __grid_constant__ Padding d, DType dtype,
                              const void* grad, void* out) {

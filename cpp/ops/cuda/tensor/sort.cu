@@ -1,6 +1,6 @@
 // Sorts all rows at once: values are converted to unsigned keys of the same order (NaN largest,
 // ties by index), the row number is stored in the bits above the key, and a stable radix sort sorts
-// these. 64-bit keys need a second sort by row.
+// these numbers. 64-bit keys need a second sort by row.
 #include <cub/device/device_radix_sort.cuh>
 
 #include "cpp/ops/cuda/strided_copy.h"

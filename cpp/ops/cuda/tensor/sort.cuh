@@ -40,7 +40,7 @@ struct SortResults {
   void* value = nullptr;  // (outer, k, inner)
   void* indices = nullptr;
   DType indices_dtype = DType::kFloat32;
-  void* mask = nullptr;  // data's shape, 1 at these elements
+  void* mask = nullptr;  // data's shape, 1 at the first k elements
 };
 
 // Ties keep the order of indices.

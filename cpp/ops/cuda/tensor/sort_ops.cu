@@ -21,8 +21,8 @@ namespace {
 constexpr int64_t kMostSelected = 32;
 
 // One block per row. Each thread keeps the best of its elements. The block selects the best of
-// these, and the thread that had it searches for its next one. The index is stored in the bits
-// below the key, so all values differ. Keys are inverted: the largest is best, and 0 means no
+// these elements, and the thread that had it searches for its next best. The index is stored in the
+// bits below the key, so all values differ. Keys are inverted: the largest is best, and 0 means no
 // element.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
