@@ -1,5 +1,5 @@
 // Image operators for (height, width, channels) arrays or batches of them, of uint8 or a float
-// type. They are available in nd.image without the prefix _image_.
+// type. The operators are available in nd.image without the prefix _image_.
 #pragma once
 #include <vector>
 

@@ -125,7 +125,7 @@ inline bool halves(Interpolation kind, int64_t from_width, int64_t from_height, 
          from_height == 2 * to_height;
 }
 
-// Describes how one axis with `to` pixels is computed from one with `from` pixels: `taps` input
+// Describes how one axis with `to` pixels is computed from an axis with `from` pixels: `taps` input
 // indices and weights per output.
 struct AxisWeights {
   int64_t from, to, taps;

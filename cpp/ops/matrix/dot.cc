@@ -186,8 +186,8 @@ std::vector<ValueRef> grad_batch_dot(GradBuilder& g) {
                        g.needs_grad(0) ? g.input(1) : ValueRef{});
 }
 
-// A vector on the left is treated as a row, one on the right as a column; the added axis is removed
-// from the result.
+// A vector on the left is treated as a row, a vector on the right as a column; the added axis is
+// removed from the result.
 Shape as_matrices(const Shape& shape, bool is_lhs) {
   if (shape.ndim() > 1) return shape;
   return is_lhs ? Shape{1, shape[0]} : Shape{shape[0], 1};

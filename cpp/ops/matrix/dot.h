@@ -30,7 +30,7 @@ MatrixSizes dot_sizes(const DotParams& p, const Shape& lhs, const Shape& rhs);
 // For _np_dot with a right operand of more than two axes, whose leading axes are the batch: the
 // result has rows of batch * n elements.
 MatrixSizes numpy_dot_sizes(const Shape& lhs, const Shape& rhs);
-// For batch_dot: the last two axes are the matrices, the others form the batch.
+// For batch_dot: the last two axes are the matrices, the other axes form the batch.
 MatrixSizes batch_dot_sizes(const DotParams& p, const Shape& lhs, const Shape& rhs);
 
 }  // namespace mxlite

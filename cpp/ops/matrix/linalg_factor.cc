@@ -34,7 +34,7 @@ ValueRef lower_triangle(GradBuilder& g, ValueRef a) {
   return g.emit("_linalg_triangle", {a}, share(LinalgTrianParams{0, true}));
 }
 
-// Copies the lower triangle of a to the upper one.
+// Copies the lower triangle of a to the upper triangle.
 ValueRef mirror_lower(GradBuilder& g, ValueRef a) {
   const ValueRef lower = lower_triangle(g, a);
   const ValueRef diagonal = g.emit("linalg_makediag", {g.emit("linalg_extractdiag", {a})});
@@ -116,8 +116,8 @@ std::vector<ValueRef> grad_inverse(GradBuilder& g) {
 }
 
 // The gradients of determinants are multiples of A^-T that are 0 where A is singular, as in 1.x.
-// For singular matrices the identity matrix is inverted instead. `determinant` may also be its
-// sign.
+// For singular matrices the identity matrix is inverted instead. `determinant` may also be the sign
+// of the determinant.
 struct RegularInverse {
   ValueRef transposed, is_regular;
 };

@@ -1,6 +1,6 @@
-// Gradients of the interleaved attention products. They consist of ordinary operators, so that they
-// have gradients themselves. Projections are (length, batch, heads * parts * depth); products work
-// on (batch * heads, length, depth).
+// Gradients of the interleaved attention products as ordinary operators, so that these gradients
+// can be differentiated. Projections are (length, batch, heads * parts * depth); products work on
+// (batch * heads, length, depth).
 #include <cmath>
 #include <string_view>
 

@@ -87,8 +87,8 @@ const char* why_not_cudnn(const AttentionProblem& p) {
   if (p.causal && p.q_length != p.k_length && (p.use_length || p.use_mask || p.dropout > 0))
     return "causal with fewer queries than keys together with length, mask or dropout";
   if (p.use_mask && p.mask_repeats[3] && p.k_length > 1) return "one mask value for all keys";
-  // The gradient of the mask needs the dropout factors, which cuDNN does not return. Masks that
-  // are the same for all heads are padding or causality, and have no gradient.
+  // The gradient of the mask needs the dropout factors, which cuDNN does not return. Masks that are
+  // the same for all heads express padding or causality and need no gradient.
   if (p.use_mask && p.dropout > 0 && !p.mask_repeats[1])
     return "dropout together with a mask that differs between heads";
   return nullptr;

@@ -272,7 +272,7 @@ static const Registration batch_norm_registration(Stage::kSchemas, [](OpRegistry
         .inplace(0, 3);
   };
   ops.add(add_relu_backward("_batch_norm_add_relu_backward", "output"));
-  // graph/passes/add_norm_gradients.cc gives it a second gradient.
+  // graph/passes/add_norm_gradients.cc adds the input other_grad to calls of this operator.
   ops.add(add_relu_backward("_batch_norm_add_relu_bits_backward", "bits")
               .inputs({"output_grad", "bits", "data", "gamma", "mean", "inv_std", "other_grad"})
               .input_count([](const BatchNormGradParams& p) { return p.two_grads ? 7 : 6; }));

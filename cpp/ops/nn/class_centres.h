@@ -1,6 +1,6 @@
 // Operators of a classifier that compares embeddings with some rows of a matrix of class centres by
-// their cosine (partial FC). The size of the rows that they copy does not depend on the number of
-// classes.
+// their cosine (partial FC). The operators copy rows in tiles whose size does not depend on the
+// number of classes.
 #pragma once
 #include "cpp/ops/attr.h"
 

@@ -1,4 +1,4 @@
-// Shared parts of the layers' composite gradients (op_schema.h). They emit ordinary operators, so
+// Shared parts of the layers' composite gradients (op_schema.h), which emit ordinary operators, so
 // that second-order gradients exist. `dy` is the output's gradient.
 #pragma once
 #include <vector>

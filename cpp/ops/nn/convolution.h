@@ -1,5 +1,5 @@
-// Convolution: output (N, num_filter, ...) from data (N, C, ...) and weight
-// (num_filter, C / num_group, *kernel). In channels-last layouts, channels are last in all three.
+// Convolution: output (N, num_filter, ...) from data (N, C, ...) and weight (num_filter, C /
+// num_group, *kernel). In channels-last layouts, channels are last in all three arrays.
 #pragma once
 #include <optional>
 #include <string>

@@ -35,8 +35,8 @@ struct DeconvolutionPadding {
 DeconvolutionPadding deconvolution_padding(const DeconvolutionParams& p, const Shape& data);
 Shape deconvolution_weight_shape(const DeconvolutionParams& p, const Shape& data);
 
-// Returns the convolution whose data gradient is this deconvolution: its data is our output, its
-// output is our data, and its weight has the same shape (its num_filter is our input channels).
+// Returns the convolution whose data gradient is this deconvolution. The convolution's data is the
+// output of the deconvolution and vice versa; both have weights of the same shape.
 struct ConvolutionParams;
 ConvolutionParams transposed_convolution(const DeconvolutionParams& p, const Shape& data);
 

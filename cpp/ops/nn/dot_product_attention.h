@@ -36,7 +36,7 @@ struct AttentionParams {
 };
 
 // Params of `_dot_product_attention_dropout(random_state, query, key, value[, mask][, length])`,
-// which returns the dropout factors (0 or 1 / (1 - p)) of the attention weights of such a call.
+// which returns the dropout factors (0 or 1 / (1 - p)) of an attention call's weights.
 struct AttentionDropoutParams {
   Shape shape;  // (batch, heads, q_length, k_length)
   float p = 0;

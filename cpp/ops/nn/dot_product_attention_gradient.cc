@@ -39,8 +39,8 @@ ValueRef positions(GradBuilder& g, int64_t first, int64_t count, DType dtype, co
   return g.reshape(range, shape);
 }
 
-// Returns 1 where length and causality allow a query to attend to a key, else 0. Undefined if
-// nothing limits attention.
+// Returns 1 where length and causality allow a query to attend to a key, else 0. If nothing limits
+// attention, returns an undefined value.
 ValueRef attended(GradBuilder& g, const Sizes& s, ValueRef length, bool causal) {
   ValueRef result;
   if (!length && !causal) return result;

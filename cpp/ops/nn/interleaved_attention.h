@@ -1,6 +1,6 @@
 // Dot-product attention on interleaved projections (attention.h) without copying their parts. The
-// pass fuse-attention replaces the interleaved products by it. The output is (q_length, batch,
-// heads * d); hidden outputs and optional inputs are as in dot_product_attention.h.
+// pass fuse-attention replaces interleaved products by these operators. The output is (q_length,
+// batch, heads * d); hidden outputs and optional inputs are as in dot_product_attention.h.
 #pragma once
 #include "cpp/ops/kernel.h"
 #include "cpp/ops/nn/dot_product_attention.h"

@@ -1,8 +1,8 @@
 // Normalization within each sample: LayerNorm along an axis, GroupNorm over groups of channels,
 // InstanceNorm over each channel. LayerNorm and GroupNorm also output mean and standard deviation
 // sqrt(var + eps). Each has a backward operator (output_grad, data, gamma) -> gradients of data,
-// gamma and beta, which recomputes the statistics, because that is fast compared with reading the
-// data.
+// gamma and beta. Backward recomputes the statistics, because this takes little time compared with
+// reading the data.
 #pragma once
 #include "cpp/ops/attr.h"
 

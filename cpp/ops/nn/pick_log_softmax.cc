@@ -51,7 +51,7 @@ static const Registration pick_log_softmax_registration(Stage::kSchemas, [](OpRe
                    "outside of the axis are clipped to its ends.")
               .shapes("data (..., classes), index (...) or (..., 1) -> (..., 1)")
               .inputs({"data", "index"})
-              .outputs(2)  // the second one: the largest logit, and log(sum(exp(data - largest)))
+              .outputs(2)  // second output: the largest logit, and log(sum(exp(data - largest)))
               .visible_outputs(1)
               .infer(infer_pick_log_softmax)
               .gradient(pick_log_softmax_gradient)

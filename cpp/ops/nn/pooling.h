@@ -1,7 +1,7 @@
 // Pooling over 1 to 3 spatial dimensions. The maximum of a window with a NaN is NaN (MXNet 1.x on
 // the CPU ignores NaN).
 // The divisor of an average counts data and padding, but no elements beyond the padding (which
-// conventions full and same can reach). If count_include_pad is False, it counts only data.
+// conventions full and same can reach). With count_include_pad=False, it counts only data.
 #pragma once
 #include <optional>
 

@@ -6,7 +6,7 @@
 
 namespace mxlite {
 
-// The two input positions next to output position i along an axis, and the second one's weight.
+// The two input positions next to output position i along an axis, and the weight of the second.
 struct ResizeSample {
   int64_t first, second;
   double weight;

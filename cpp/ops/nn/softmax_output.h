@@ -1,5 +1,5 @@
 // SoftmaxOutput: softmax whose gradient is that of the cross entropy with label. The output's
-// gradient is ignored, or multiplied if out_grad is True.
+// gradient is ignored, or is a factor of this gradient if out_grad is True.
 #pragma once
 #include "cpp/ops/attr.h"
 #include "cpp/ops/nn/channel_blocks.h"

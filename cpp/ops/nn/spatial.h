@@ -1,6 +1,6 @@
 // Sliding windows over 1 to 3 spatial dimensions: layouts, checks and output sizes of convolution,
 // deconvolution, pooling and im2col. Kernels always get three spatial dimensions; missing leading
-// ones have size 1 (SpatialWindow, SpatialDims).
+// dimensions have size 1 (SpatialWindow, SpatialDims).
 #pragma once
 #include <cstdint>
 #include <optional>

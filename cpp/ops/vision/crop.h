@@ -1,4 +1,4 @@
-// Crop: cuts (batch, channels, height, width) data to the size h_w or to that of a second input.
+// Crop: cuts (batch, channels, height, width) data to size h_w or to the size of a second input.
 #pragma once
 #include "cpp/ops/attr.h"
 

@@ -14,7 +14,7 @@ struct Region {
   Acc left, top, right, bottom, score;
 };
 
-// Sums and halves are rounded once, from double, as 1.x does.
+// Sums and halves are computed in double and rounded once, as in 1.x.
 template <class Acc>
 struct Span {
   Acc length, middle;
@@ -45,7 +45,7 @@ Region<Acc> base_anchor(const ProposalParams& p, int64_t kind) {
 template <class Acc>
 struct ImageInfo {
   Acc height, width, scale;
-  int64_t rows, columns;  // positions inside the image; the others are padding
+  int64_t rows, columns;  // positions inside the image; other positions are padding
 
   MX_HOST_DEVICE ImageInfo(int feature_stride, Acc height, Acc width, Acc scale)
       : height(height),

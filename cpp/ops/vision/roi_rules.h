@@ -26,7 +26,7 @@ std::vector<ValueRef> roi_gradient(GradBuilder& g, const char* backward) {
           ValueRef{}};
 }
 
-// Gradient rule of that backward operator: emits the forward operator.
+// Gradient rule of the operator `backward`: emits the forward operator.
 template <class P>
 std::vector<ValueRef> roi_second_gradient(GradBuilder& g, const char* forward) {
   auto params = std::make_shared<P>(g.params<RoiGradParams<P>>());
