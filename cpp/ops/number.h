@@ -28,8 +28,8 @@ class Number {
     if (real_ <= -0x1p63) return std::numeric_limits<int64_t>::min();
     return std::isnan(real_) ? 0 : static_cast<int64_t>(real_);
   }
-  // Converts to a dtype's type T. For an integer T, values within 64 bits wrap around, larger ones
-  // (infinity, 1e30) become T's nearest limit, and NaN becomes 0.
+  // Converts to a dtype's type T. For an integer T, values within 64 bits wrap around, larger
+  // values (infinity, 1e30) become T's nearest limit, and NaN becomes 0.
   template <class T>
   T as() const {
     if constexpr (std::is_same_v<T, bool>) {

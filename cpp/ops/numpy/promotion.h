@@ -11,14 +11,14 @@ namespace mxlite {
 // The kind of a Python scalar.
 enum class NumberKind : uint8_t { kInteger, kReal };
 
-bool is_unsigned(DType d);  // returns whether the dtype is an unsigned integer; bools are none
+bool is_unsigned(DType d);  // whether the dtype is an unsigned integer, which bool is not
 // Returns the dtype of arithmetic on arrays of two dtypes. A float with an integer gives the
 // float's dtype. Two floats or two integers give a dtype that holds the values of both; uint64 with
 // a signed integer gives float64.
 DType promoted(DType a, DType b);
 // Returns the dtype of arithmetic on an array and a Python scalar.
 DType promoted(DType array, NumberKind scalar);
-// Returns the dtype to which numpy mode casts the inputs of a call; nullopt if they keep theirs.
+// Returns the dtype to which numpy mode casts the inputs of a call; nullopt if no input is cast.
 // Throws if the operator does not support the dtypes.
 std::optional<DType> numpy_input_dtype(const OpSchema& op, const void* params,
                                        std::span<const NDArrayRef> inputs);

@@ -25,7 +25,7 @@ Grads grad_mod(GradBuilder& g) { return remainder_gradients(g, "floor"); }
 constexpr GradFn kPower =
     MX_GRADS(g.mul(dy(g), g.mul(b(g), g.emit("broadcast_power", {a(g), g.add_scalar(b(g), -1.0)}))),
              g.mul(dy(g), g.mul(g.output(0), g.emit("log", {a(g)}))));
-// As in 1.x, if both sides are equal, the left one gets the gradient.
+// As in 1.x, if both sides are equal, lhs gets the gradient.
 constexpr GradFn kMaximum = MX_GRADS(g.mul(dy(g), g.emit("broadcast_greater_equal", {a(g), b(g)})),
                                      g.mul(dy(g), g.emit("broadcast_lesser", {a(g), b(g)})));
 constexpr GradFn kMinimum = MX_GRADS(g.mul(dy(g), g.emit("broadcast_lesser_equal", {a(g), b(g)})),
@@ -39,9 +39,9 @@ struct BinaryRow {
   GradFn gradient;  // null for a zero gradient
   std::vector<std::string> aliases = {};
   // Argument of OpBuilder::keeps_alias. Broadcasting operators keep all names of 1.x's element-wise
-  // ones.
+  // operators.
   const char* kept_alias = nullptr;
-  // Storage type of the result for sparse arrays in 1.x's operator of that name.
+  // Storage type of the result for sparse arrays in 1.x's operator `kept_alias`.
   std::optional<AliasStorage> alias_storage = std::nullopt;
   bool dense_result = false;
 };
@@ -151,7 +151,7 @@ Grads add_n_gradient(GradBuilder& g) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   for (const BinaryRow& row : kBroadcast) {
     OpBuilder<NoParams> op = two_inputs(row);
-    // 1.x's element-wise operators, whose engine broadcasts: their arrays have one shape.
+    // In symbols, 1.x's element-wise operators (_plus) infer one shape for all arrays.
     for (const std::string& alias : row.aliases)
       if (alias[0] == '_' && std::islower(alias[1])) op.keeps_alias(alias, refine_all_alike);
     ops.add(op.infer(broadcast_rule(row.name)));

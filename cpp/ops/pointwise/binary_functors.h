@@ -105,8 +105,8 @@ MX_BINARY(LogicalAnd, "logical_and", (a != T(0)) & (b != T(0)) ? T(1) : T(0))
 MX_BINARY(LogicalOr, "logical_or", (a != T(0)) | (b != T(0)) ? T(1) : T(0))
 MX_BINARY(LogicalXor, "logical_xor", (a != T(0)) != (b != T(0)) ? T(1) : T(0))
 
-// Backward functions that have kernels; a is the output's gradient. In this one, b is the output,
-// and the result is NaN where b is NaN.
+// Backward functions that have kernels; a is the output's gradient. In _relu_backward, b is the
+// output, and the result is NaN where b is NaN.
 MX_BINARY(ReluBackward, "_relu_backward", b > T(0) ? a : b <= T(0) ? T(0) : b)
 MX_BINARY(SigmoidBackward, "_sigmoid_backward", a* b*(T(1) - b))  // b is the output
 MX_BINARY(TanhBackward, "_tanh_backward", a*(T(1) - b * b))       // b is the output

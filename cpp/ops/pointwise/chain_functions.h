@@ -6,8 +6,8 @@
 
 namespace mxlite::pointwise {
 
-// Functions that only generated kernels have, because in the interpreter they would increase the
-// registers of all functions. Their numbers continue those of ChainUnary.
+// Functions that only generated kernels have, because they would increase the number of registers
+// of the whole interpreter. Their numbers continue those of ChainUnary.
 using GeneratedBinary = std::tuple<Hypot>;
 using GeneratedUnary =
     std::tuple<Cbrt, Rcbrt, Log10, Log2, Sin, Cos, Tan, Arcsin, Arccos, Arctan, Sinh, Cosh, Arcsinh,
@@ -24,7 +24,7 @@ struct ChainFunction {
 // Returns the function of a step, or nullopt if there is none.
 std::optional<ChainFunction> find_chain_function(const PointwiseChain::Operation& step,
                                                  DType dtype);
-// Returns the name of the functor's class in this namespace, "Add".
+// Returns the name of the functor's class in this namespace, such as "Add".
 std::string chain_functor(int number);
 
 // Returns whether an operator only repeats its input along axes, which chains that are not flat

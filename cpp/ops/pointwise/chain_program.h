@@ -1,8 +1,8 @@
 // Consecutive pointwise operators as a short program that one kernel interprets: a thread processes
 // a few adjacent elements in all steps, so that intermediate values stay in registers. Values are
-// computed in float and rounded to their dtype after each step, like separate operators. Used on
-// CUDA, where a launch takes longer than its work; on the CPU, the operators' own kernels run block
-// by block (cpu/pointwise/chain.cc).
+// computed in float and rounded to their dtype after each step, like separate operators. CUDA uses
+// such programs, because launching a kernel takes longer than its work; on the CPU, the operators'
+// own kernels run block by block (cpu/pointwise/chain.cc).
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -59,8 +59,8 @@ struct ChainProgram {
   ChainStep steps[kMostSteps] = {};
 };
 
-// Returns nullopt if a step has no function here, a value is not float32, float16 or bfloat16, or
-// there are too many values.
+// Returns nullopt if a step has no function in these lists, a value is not float32, float16 or
+// bfloat16, or there are too many values.
 std::optional<ChainProgram> compile_chain(const PointwiseChain& chain);
 
 // Calls fn(integral_constant) for the number n in [kFirst, kFirst + kCount).

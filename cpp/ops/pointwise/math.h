@@ -21,7 +21,7 @@ namespace mxlite::pointwise {
 // Coefficients below: least-squares fits weighted towards the relative error of the result; each
 // float function is within 2.5 ulp of the exact value (tests/cpp/pointwise_math_test.cc).
 
-// Returns 2 to the power of n + more. If n was computed from NaN, it is arbitrary and the sum may
+// Returns 2 to the power of n + more. If n was computed from NaN, n is arbitrary and the sum may
 // wrap; the result is then not used.
 MX_HD float power_of_two(int n, int more = 0) {
   const unsigned biased = static_cast<unsigned>(n) + static_cast<unsigned>(more) + 127u;
@@ -179,8 +179,8 @@ MX_HD T softrelu_of(T x) {
   return (x > T(0) ? x : T(0)) + log1p_of_unit(exp_of_negative(-std::fabs(x)));
 }
 
-// Inverse of erf with Giles' single-precision polynomials. Both are computed, so that loops
-// vectorize.
+// Inverse of erf with Giles' single-precision polynomials. Both polynomials are computed, so that
+// loops vectorize.
 MX_HD float erfinv_of(float y) {
   const float w = -log_of((1.0f - y) * (1.0f + y));
   const float c = w - 2.5f;

@@ -1,4 +1,4 @@
-// Element-wise functions that only numpy mode has, or that differ there from 1.x's.
+// Element-wise functions that only numpy mode has, or that differ from 1.x's in numpy mode.
 #pragma once
 #include <string>
 #include <string_view>
@@ -72,8 +72,8 @@ MX_HD T common_multiple(T a, T b) {
   return product;
 }
 
-// Shifts by a negative count, or by all bits or more, give 0; to the right, they give -1 for
-// negative numbers.
+// Shifts by a negative count, or by all bits or more, give 0. Right shifts of negative numbers give
+// -1 instead.
 template <class T>
 MX_HD T shifted_left(T a, T count) {
   using U = std::make_unsigned_t<T>;
@@ -141,7 +141,7 @@ MX_HD T inverted(T x) {
 MX_NUMPY_BINARY(FloorDivide, "_npi_floor_divide", false, floor_divided(a, b))
 MX_NUMPY_BINARY(NumpyMod, "_npi_mod", false, remainder_of(a, b))
 MX_NUMPY_BINARY(Fmod, "_npi_fmod", false, truncated_remainder(a, b))
-// If one operand is NaN, the result is the other one.
+// If one operand is NaN, the result is the other operand.
 MX_NUMPY_BINARY(Fmax, "_npi_fmax", false, (a > b || b != b) ? a : b)
 MX_NUMPY_BINARY(Fmin, "_npi_fmin", false, (a < b || b != b) ? a : b)
 MX_NUMPY_BINARY(Gcd, "_npi_gcd", false, MX_INTEGERS(common_divisor(a, b)))

@@ -11,7 +11,7 @@
 namespace mxlite {
 
 // Returns whether integers can represent the number after truncating its fraction or, as in 1.x,
-// wrapping around. They cannot represent NaN, infinity and numbers beyond 64 bits.
+// wrapping around. Integers cannot represent NaN, infinity and numbers beyond 64 bits.
 inline bool integers_hold(Number value) {
   return value.is_integer() || std::abs(static_cast<double>(value)) < 0x1p64;
 }

@@ -41,7 +41,7 @@ enum class Beyond {
   kLogic,    // comparisons and logic have a result for every number
 };
 
-// The logarithm of 0 and of negative numbers is not an integer.
+// For integers, the gradient is zero if the logarithm of the scalar is infinite or NaN.
 Grads grad_rpower(GradBuilder& g) {
   const double factor = std::log(scalar(g));
   if (!is_floating(g.input_spec(0).dtype) && !std::isfinite(factor)) return Grads(1);

@@ -15,8 +15,8 @@ std::vector<ValueRef> two_gradients(GradBuilder& g, Left left, Right right) {
   return grads;
 }
 
-// Returns the gradients of the remainder a - b * round(a / b). For integers it is piecewise
-// constant, so they are zero, as in 1.x.
+// Returns the gradients of the remainder a - b * round(a / b). For integers, the gradients are
+// zero, as in 1.x, because the remainder is piecewise constant.
 inline std::vector<ValueRef> remainder_gradients(GradBuilder& g, const char* round) {
   if (!is_floating(g.input_spec(0).dtype)) return std::vector<ValueRef>(2);
   const ValueRef dy = g.output_grad(0);

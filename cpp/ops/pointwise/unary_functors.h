@@ -1,6 +1,6 @@
 // Element-wise functions of one value: the definition of each operator, once for all devices.
 // "Math" functors exist for float and double (integers are computed in double, 16-bit floats in
-// float); "arithmetic" ones for every type that compute_for_arithmetic returns.
+// float); "arithmetic" functors exist for every type that compute_for_arithmetic returns.
 #pragma once
 #include <type_traits>
 
