@@ -12,8 +12,8 @@ constexpr const char* kAllGatherOp = "_contrib_all_gather";
 constexpr const char* kReduceScatterOp = "_contrib_reduce_scatter";
 constexpr const char* kAllToAllOp = "_contrib_all_to_all";
 
-// The functions return the argument's shape with another size along an axis. Unknown sizes stay
-// unknown.
+// The functions below return the argument's shape with another size along an axis. Unknown sizes
+// stay unknown.
 Shape joined(const Shape& data, int axis, int64_t ranks) {
   Shape shape;
   for (int d = 0; d < data.ndim(); ++d)

@@ -33,9 +33,9 @@ struct Terms {
   Reduction reduction = Reduction::kSum;
   int32_t process_set = 0;
   int32_t peer = 0;                   // root, source or destination: a rank of the job
-  int split_axis = 0, join_axis = 0;  // axes along which the ranks' parts are split or joined; in
-                                      // range
-  std::string text;                   // the call in errors: "all_gather(axis=1)"
+  int split_axis = 0, join_axis = 0;  // axes, in range, along which the ranks' parts are split or
+                                      // joined
+  std::string text;                   // the call in error messages: "all_gather(axis=1)"
   int later = 0;  // how many calls of the same channel follow in this run of a graph
 };
 
@@ -58,7 +58,7 @@ struct CollectiveCall {
   engine::Origin origin;
 };
 
-// Gets notified when calls that a task has made end.
+// Is notified of the end of each call that a task has made.
 class CallOwner {
  public:
   // Called once for each call that was begun, on any thread and perhaps before `begin` returns.
@@ -103,7 +103,7 @@ class Processes {
   virtual Device place_of(Kind kind, DType dtype, Device device) const = 0;
   // Gives the call the next number of its process set and pushes a task that writes the output.
   virtual void start(CollectiveCall call) = 0;
-  // Prepares calls for arrays in host memory. Not for messages.
+  // Prepares calls for arrays in host memory. Messages cannot be prepared.
   virtual PreparedCallRef prepare(const Terms& terms, const TensorSpec& spec) = 0;
   // Gives the call the next number and reports that this rank cannot take part, so that other ranks
   // do not wait. If `later` of the call is kGivenUp, the calls that follow it on the other ranks in
@@ -111,14 +111,14 @@ class Processes {
   virtual void refuse(CollectiveCall call, const std::string& reason) = 0;
 };
 
-// The object must live until the process ends. Before this call, the process counts as the only
-// one.
+// The object must live until the process ends. Before this call, this process counts as the only
+// process.
 void set_processes(Processes* processes);
 // Returns null if this process is the only one.
 Processes* running_processes();
 
 // Returns the group of a call. Throws a value error that names the operator if this process is not
-// in the group. A process that is the only one has only process set 0.
+// in the group. Without a job, process set 0 is the only one.
 ProcessGroup group_of(const char* op, int32_t process_set);
 
 }  // namespace mxlite::collective

@@ -11,7 +11,7 @@
 namespace mxlite::collective {
 namespace {
 
-// Filled while the operators are registered.
+// The map is filled while the operators are registered.
 std::unordered_map<const OpSchema*, TermsFn>& terms_by_op() {
   static auto& map = *new std::unordered_map<const OpSchema*, TermsFn>;
   return map;
@@ -20,7 +20,7 @@ std::unordered_map<const OpSchema*, TermsFn>& terms_by_op() {
 // Name of the kernels of all collectives. Its address identifies collective operators.
 constexpr char kAlone[] = "alone";
 
-// For a group of one rank: every collective returns its input.
+// In a group of one rank, every collective returns its input.
 void run_alone(KernelContext& ctx, const void*, Inputs in, Outputs out) {
   MX_CHECK_KIND(!running_processes(), ErrorKind::kNotSupported,
                 "a collective operator was called inside a kernel while a job of several processes "
@@ -73,8 +73,8 @@ void mark_backward(Terms& terms) {
     terms.text = "backward's " + terms.text;
 }
 
-// Fills the terms up to the first invalid one. A message to other ranks about the failure needs no
-// more.
+// Fills in the terms that precede the first invalid term. To report a failure to the other ranks,
+// these terms suffice.
 void fill_what_is_valid(const OpSchema& op, const void* params, CollectiveCall& call) {
   try {
     terms_by_op().at (&op)(params, call.spec, call.terms);
@@ -83,7 +83,7 @@ void fill_what_is_valid(const OpSchema& op, const void* params, CollectiveCall& 
   }
 }
 
-// Returns a call whose fields are set as far as its arguments are valid.
+// Returns a call with all fields that valid arguments determine.
 CollectiveCall refused_call(const OpSchema& op, const void* params, const TensorSpec& data) {
   CollectiveCall call;
   call.op = op.name.c_str();
@@ -93,7 +93,7 @@ CollectiveCall refused_call(const OpSchema& op, const void* params, const Tensor
   return call;
 }
 
-// Makes the call fail on the other ranks, unless no other rank can make it.
+// Makes the call fail on the other ranks. Does nothing if no other rank can make the call.
 void refuse(Processes& processes, CollectiveCall call, const std::string& reason) {
   if (call.terms.kind == Kind::kNone) return;
   const ProcessGroup group = processes.group(call.terms.process_set);
@@ -139,7 +139,7 @@ Terms terms_of(const OpSchema& op, const void* params, const TensorSpec& data) {
 
 bool runs_in_place(const Terms& terms, const TensorSpec& data, const TensorSpec& result) {
   if (is_message(terms)) return false;
-  // If the blocks of the ranks are not adjacent in the operand, copies it.
+  // Ranks whose blocks are not adjacent in an array need a copy of the array.
   const auto apart = [](const Shape& shape, int axis) {
     return shape.size() > 0 && product(shape, 0, axis) > 1;
   };
@@ -149,8 +149,8 @@ bool runs_in_place(const Terms& terms, const TensorSpec& data, const TensorSpec&
 
 namespace {
 
-// A call, and the array for its result. If `target`, a view of the result in which the blocks of
-// the ranks come first, is not contiguous, the call's output is copied into it.
+// A call and the array for its result. `target` is a view of the result with the blocks of the
+// ranks first; if this view is not contiguous, the call's output is copied into it.
 struct Prepared {
   CollectiveCall call;
   NDArrayRef result, target;
@@ -166,7 +166,7 @@ Prepared prepare(Processes& processes, CollectiveCall call, const NDArrayRef& in
     if (splits(kind) && spec.shape.size() > 0)
       call.input = contiguous(by_rank(call.input, call.terms.split_axis, ranks));
   }
-  // The stream of copies does little work, so waiting for it costs little.
+  // Other work on the stream for copies is short, so waiting for this stream costs little.
   const NDArrayRef result = NDArray::empty(spec, place, StreamKind::kCopyIn);
   NDArrayRef target = result;
   if (joins(kind) && spec.shape.size() > 0) target = by_rank(result, call.terms.join_axis, ranks);
@@ -256,7 +256,7 @@ void PlannedCalls::give_up(const std::string& reason) const noexcept {
       refuse(*processes, std::move(call), reason);
     }
   } catch (const std::exception&) {
-    // Ignored for the reasons that announce_failure gives.
+    // The error is ignored for the reasons given in announce_failure.
   }
 }
 

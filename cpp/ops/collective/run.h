@@ -41,8 +41,8 @@ NDArrays run(Processes& processes, const OpSchema& op, const void* params, const
 void announce_failure(const OpSchema& op, const void* params, std::span<const NDArrayRef> inputs,
                       const char* reason) noexcept;
 
-// During its lifetime, calls of this thread outside of graphs count as calls of backward. If one
-// rank makes a call in forward and another rank makes it in backward, both get an error.
+// While a BackwardScope exists, calls that its thread makes outside of graphs count as backward
+// calls. If one rank makes a call in forward and another rank in backward, both ranks get an error.
 class BackwardScope {
  public:
   BackwardScope();
@@ -60,11 +60,11 @@ Channel channel_of(const Terms& terms);
 // Position of a call in one run of a graph.
 struct Position {
   int later = 0;  // see Terms::later
-  // Says whether the call has taken its number in its channel. If the run fails after that, giving
-  // up begins with the next call.
+  // Whether the call already has a number in its channel. If the run fails after that, giving up
+  // begins with the next call.
   bool started = false;
 };
-// During its lifetime, the next call of this thread is the one at `position` (not owned).
+// While a PositionScope exists, the next call of its thread is the call at `position` (not owned).
 class PositionScope {
  public:
   explicit PositionScope(Position& position);
@@ -90,7 +90,7 @@ class PlannedCalls {
   std::vector<Planned> calls_;
 };
 
-// During its lifetime, collects the collective operators that this thread traces.
+// Collects the collective operators that this thread traces during the lifetime of the object.
 class TracedCalls {
  public:
   TracedCalls();
@@ -112,8 +112,8 @@ class TracedCalls {
 };
 // Must be called before the shapes of a traced operator are inferred.
 void note_traced(const OpSchema& op, const ParamsRef& params, const TensorSpec& data);
-// Must be called if a call has failed while it traced a forward. The collectives that this thread's
-// failed trace has reached then fail with `reason` on the other ranks.
+// Must be called if tracing a forward pass has failed on this thread. The collectives that the
+// trace has reached then fail with `reason` on the other ranks.
 void give_up_failed_trace(const std::string& reason) noexcept;
 void forget_failed_trace() noexcept;
 

@@ -68,7 +68,7 @@ std::string extra_doc(const MultiRow& row) {
              "finite.");
 }
 
-// Throws if a loaded field is passed both as a parameter and in an array, or if a required one is
+// Throws if a loaded field is passed both as a parameter and in an array, or if a required field is
 // missing.
 void check_loaded(const MultiRow& row, bool loads, unsigned given) {
   for (size_t k = 0; k < row.loaded.size(); ++k) {

@@ -53,7 +53,7 @@ struct Multi : MultiBase {
   std::vector<P> each;  // one per weight
 };
 
-// P and Multi<P> without their types.
+// Describes P and Multi<P> to code that is not a template.
 struct WeightParams {
   std::vector<ParamField> fields;   // P's
   std::vector<std::string> loaded;  // names of LoadedFields<P>
@@ -94,7 +94,7 @@ struct MultiRow {
       if (from == field) return &to;
     return nullptr;
   }
-  // Returns whether the parameter `field` of one weight is none of the call.
+  // Returns whether the call lacks the parameter `field` of a single-weight update.
   bool leaves_out(std::string_view field) const {
     return field == "lazy_update" || (preloaded && loaded_index(field) >= 0);
   }
@@ -133,8 +133,8 @@ struct ExtraArrays {
   }
 };
 
-// Makes the schema of an update of many weights. It changes the states in place; a new weight may
-// use the memory of the old one.
+// Makes the schema of an update of many weights. The update changes the states in place; a new
+// weight may use the memory of the old weight.
 OpSchema make_multi(MultiRow row, const WeightParams& type);
 
 // Returns "_multi_sgd_update" for "sgd_update", or "_multi_mp_sgd_update" if `mixed`.

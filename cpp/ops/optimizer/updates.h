@@ -49,11 +49,11 @@ concept HasScale = requires(P p) {
   p.rescale_grad;
 };
 
-// One row. The operator `name` takes weight, grad and the states. `mixed_name` has float32 states
-// and takes the float32 weight after them; null: mixed precision exists only for many weights. The
-// forms over many weights are named "multi_" + name (in MXNet 1.x, too) or "_multi_" + name, with
-// "mp_" before `name` if mixed. kPreloaded: MXNet 1.x also has separate operators over many weights
-// that read learning rates and weight decays from arrays.
+// One row. The operator `name` takes weight, grad and the states. `mixed_name` has float32 states,
+// followed by the float32 weight; null: mixed precision exists only for many weights. The forms
+// over many weights are named "multi_" + name (in MXNet 1.x, too) or "_multi_" + name, with "mp_"
+// before `name` if mixed. kPreloaded: MXNet 1.x also has separate operators over many weights that
+// read learning rates and weight decays from arrays.
 template <class P, template <class> class R, size_t kStates, bool kPreloaded = false>
 struct Update {
   const char* name;

@@ -1,5 +1,5 @@
 // Chooses how a GPU computes quantized convolutions and fully connected layers: on tensor cores,
-// whose libraries require padded operands, or in plain loops. Needs no GPU.
+// whose libraries require padded operands, or in plain loops. The choice needs no GPU.
 #pragma once
 #include <cstdint>
 

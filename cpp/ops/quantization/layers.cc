@@ -63,7 +63,7 @@ void fill_outputs(KnownTypes out, KnownType first) {
     if (!out[i]) out[i] = i == 0 ? first : DType::kFloat32;
 }
 
-// `source` is the input whose type the output has.
+// The output has the type of the input `source`.
 template <class P>
 auto types_like_input(int arrays, size_t source = 0) {
   return [=](const P&, KnownTypes in, KnownTypes out) {

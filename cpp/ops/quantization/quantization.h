@@ -1,6 +1,6 @@
 // int8 and uint8 numbers that represent floats. A quantized array comes with two arrays of one
-// float32, the ends of its range. Only the larger absolute value of the two is used. Constants and
-// rounding are those of 1.x on the CPU.
+// float32, the ends of its range. Only the larger absolute value of the two ends is used. Constants
+// and rounding are those of 1.x on the CPU.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -75,7 +75,7 @@ struct EntropyParams {
 void check_quantized(const char* op, const char* input, const TensorSpec& spec);
 // Requires one float32 in each of the inputs first .. first + count.
 void check_ranges(const char* op, std::span<const TensorSpec> in, size_t first, size_t count);
-// Requires either both ends or none.
+// Requires that both ends of a range are given, or neither.
 void check_calibration(const char* op, const std::optional<float>& low,
                        const std::optional<float>& high);
 inline const TensorSpec kOneFloat{Shape{1}, DType::kFloat32};

@@ -1,6 +1,6 @@
 // Logarithms of probability densities at x with one or two parameters, for kernels of all devices.
 #pragma once
-#include <math.h>  // lgamma_r: std::lgamma writes a global
+#include <math.h>  // for lgamma_r, because std::lgamma writes a global variable
 
 #include <cmath>
 

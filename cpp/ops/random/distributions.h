@@ -1,4 +1,4 @@
-// The distributions: names, defaults and valid values of their parameters. Each has three
+// The distributions: names, defaults and valid values of their parameters. A distribution has three
 // operators: random_<name>(numbers, shape), sample_<name>(parameter arrays, shape of the draws per
 // element) and _random_<name>_like(array, numbers).
 #pragma once
@@ -99,7 +99,7 @@ struct GeneralizedNegativeBinomial {
   }
 };
 
-// Returns whether an element of parameter arrays is valid. Draws for an invalid one are NaN.
+// Returns whether an element of parameter arrays is valid. Draws for invalid elements are NaN.
 template <class D>
 MX_HOST_DEVICE bool drawable(D, double a, double b) {
   return D::legal(a, b);
@@ -187,7 +187,7 @@ struct MultinomialParams {
 // Returns the number of random counters that n elements need.
 uint64_t counters_for(int64_t n);
 
-// Throws for invalid numbers. Kernels call it, because MXNet 1.x throws at the next wait.
+// Throws if the parameters are invalid. Kernels call this function, because 1.x throws at a wait.
 template <class D>
 void check_numbers(const char* suffix, double a, double b) {
   const auto* op = suffix[0] ? "_random_" : "random_";

@@ -11,8 +11,8 @@ namespace {
 
 using Grads = std::vector<ValueRef>;
 
-// Returns derivatives of the log density with respect to sample and parameters; undefined ones are
-// zero.
+// Returns derivatives of the log density with respect to sample and parameters; an undefined value
+// is a zero derivative.
 using LogDerivatives = Grads (*)(GradBuilder& g, ValueRef x, const Grads& p);
 
 ValueRef one(GradBuilder& g, const char* op, ValueRef x) { return g.emit(op, {x}); }

@@ -1,5 +1,5 @@
 // Probability densities: random_pdf_<distribution>(sample, parameters). Each distribution defines
-// the logarithm of its density, and that logarithm's derivatives as operators.
+// the logarithm of its density, and the derivatives of this logarithm by operators.
 #pragma once
 #include "cpp/ops/op_schema.h"
 

@@ -1,6 +1,6 @@
-// Philox4x32-10 (core/random.h) on many counters at once, in loops that vectorize. It has internal
-// linkage, because files compiled for different instruction sets include it. Files for AVX-512
-// include philox_rounds_avx512.h instead.
+// Philox4x32-10 (core/random.h) on many counters at once, in loops that vectorize. The function has
+// internal linkage, because files compiled for different instruction sets include it. Files for
+// AVX-512 include philox_rounds_avx512.h instead.
 #pragma once
 #include <cstdint>
 

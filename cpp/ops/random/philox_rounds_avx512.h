@@ -1,5 +1,5 @@
-// philox_rounds of philox_rounds.h for AVX-512, with 16 counters per register. Include it only
-// after a target pragma for AVX-512.
+// philox_rounds of philox_rounds.h for AVX-512, with 16 counters per register. Include this header
+// only after a target pragma for AVX-512.
 #pragma once
 #include <immintrin.h>
 

@@ -6,7 +6,7 @@
 namespace mxlite {
 namespace {
 
-// float32 as in 1.x, unless the input's type represents larger indices exactly.
+// Returns float32 as in 1.x, or data's type if it represents larger indices exactly.
 DType index_dtype(DType input) {
   const bool wide = input == DType::kFloat64 || input == DType::kInt32 || input == DType::kInt64;
   return wide ? input : DType::kFloat32;

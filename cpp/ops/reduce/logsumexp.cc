@@ -19,8 +19,8 @@ Specs infer(const ReduceParams& p, std::span<const TensorSpec> in) {
   return {{out, in[0].dtype}};
 }
 
-// Returns the share of each element in the sum. Recomputed, because an output of 16-bit floats has
-// too few digits.
+// Returns the share of each element in the sum. The shares are recomputed from data, because an
+// output of 16-bit floats has too few digits.
 std::vector<ValueRef> gradient(GradBuilder& g) {
   const auto& p = g.params<ReduceParams>();
   const TensorSpec& data = g.input_spec(0);

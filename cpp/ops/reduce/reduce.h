@@ -60,7 +60,7 @@ struct CumsumParams {
 // reduced[i] is true if axis i is reduced.
 using AxisMask = std::array<bool, Shape::kMaxNdim>;
 
-// Throws a dtype error for bool, because sums of booleans as booleans do not count them.
+// Throws a dtype error for bool, because a sum of type bool could not count true elements.
 void check_summable(const char* op, DType dtype);
 
 AxisMask reduced_axes(const char* op, const std::optional<Shape>& axis, bool exclude, int ndim);

@@ -39,8 +39,8 @@ std::string take_text(ByteReader& reader) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Returns the hash for the file name. Keys with equal hashes share a file; its content shows which
-// key it belongs to.
+// Returns the hash for the file name. Keys with equal hashes share a file, whose content shows for
+// which key it is.
 uint64_t hash_of(const std::string& text) {
   return mxlite::hash_of(std::as_bytes(std::span(text)));
 }

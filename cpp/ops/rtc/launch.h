@@ -17,8 +17,8 @@ struct LaunchArgument {
   size_t number_bytes = 0;
 };
 
-// Launches a kernel of the program on a GPU as an engine task: it reads arrays that are const, and
-// reads and writes the others. Arrays must be contiguous, dense and on that GPU. Throws immediately
+// Launches a kernel of the program on a GPU as an engine task, which reads const arrays, and reads
+// and writes the other arrays. Arrays must be contiguous, dense and on that GPU. Throws immediately
 // if the program cannot be compiled or loaded; a failed launch becomes an error of the written
 // arrays.
 void launch_on_arrays(DeviceProgram& program, const std::string& kernel, int device,

@@ -30,7 +30,7 @@ struct Nvrtc::Functions {
   int (*ptx)(Program, char*) = nullptr;
   int (*lowered_name)(Program, const char* expression, const char** name) = nullptr;
 
-  // Returns the name of a function that the library lacks, or null if it has all.
+  // Returns the name of a function that the library lacks, or null if no function is missing.
   const char* find_all(void* library) {
     FunctionFinder find(library);
     find("nvrtcVersion", version);

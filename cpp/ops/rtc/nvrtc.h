@@ -1,5 +1,5 @@
-// NVRTC, NVIDIA's run-time compiler of CUDA C++. It is loaded when the first source is compiled, so
-// that programs run without it. It needs neither a GPU nor a driver.
+// NVRTC, NVIDIA's run-time compiler of CUDA C++. The library is loaded when the first source is
+// compiled, so that programs run without it. Compiling needs neither a GPU nor a driver.
 #pragma once
 #include <cstddef>
 #include <map>
@@ -30,7 +30,7 @@ class Nvrtc {
 
   const std::string& version() const { return version_; }  // "13.0"
   // Compiles for the GPUs of an architecture such as "9.0". If this NVRTC does not support it, the
-  // result is PTX for the newest earlier one, which the driver translates. An option
+  // result is PTX for the newest earlier architecture, which the driver translates. An option
   // --gpu-architecture (or -arch) takes precedence. Throws a value error with the compiler's
   // messages if the source is invalid.
   CompiledCode compile(const SourceProgram& program, const std::string& architecture) const;

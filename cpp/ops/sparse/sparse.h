@@ -1,5 +1,5 @@
 // Operators on the parts of sparse arrays: values, indices and indptr are dense arrays. The rules
-// of cpp/sparse are composed of them.
+// of cpp/sparse consist of these operators.
 #pragma once
 #include "cpp/ops/op_schema.h"
 
@@ -35,7 +35,7 @@ struct EmbeddingRowsParams {
   MX_FIELDS(EmbeddingRowsParams, MX_REQUIRED_FIELD(input_dim, "Number of rows.").at_least(1))
 };
 
-// The index parts of a call, checked: int64 vectors, indptr one longer than the rows.
+// Throws unless indices and indptr are int64 vectors and indptr has one element more than rows.
 void check_csr(const char* op, const Shape& shape, const TensorSpec& indices,
                const TensorSpec& indptr);
 void check_index(const char* op, const char* name, const TensorSpec& index);

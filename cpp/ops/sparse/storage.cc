@@ -1,5 +1,5 @@
-// Operators whose results have a storage type of their own. Rules of cpp/sparse run them, on dense
-// arrays, too; symbols read names, shapes and types here.
+// Operators that choose the storage type of their results. Rules of cpp/sparse run them, even on
+// dense arrays; symbols read the names, shapes and types that are defined here.
 #include "cpp/ops/sparse/storage.h"
 
 #include "cpp/ops/reduce/reduce.h"

@@ -1,5 +1,5 @@
-// Weight updates that touch only the rows of a row-sparse gradient (1.x: lazy_update). Rows of one
-// index are added up first, so gradients need no normal form.
+// Weight updates that touch only the rows of a row-sparse gradient (1.x: lazy_update). Rows with
+// equal indices are added up first, so indices may repeat and need not be sorted.
 #include "cpp/ops/dimensions.h"
 #include "cpp/ops/optimizer/params.h"
 #include "cpp/ops/registration.h"

@@ -60,7 +60,7 @@ std::vector<ValueRef> multicast_gradient(GradBuilder& g) {
   return grads;
 }
 
-// In symbols, floating outputs have the widest type of the floating inputs; integers keep theirs.
+// In symbols, floating outputs have the widest type of the floating inputs, integers their own.
 void multicast_types(const AmpMulticastParams&, KnownTypes in, KnownTypes out) {
   KnownType widest;
   bool all_known = true, mixed_halves = false;

@@ -173,7 +173,7 @@ std::vector<ValueRef> grad_split_v2(GradBuilder& g) {
                       p.squeeze_axis);
 }
 
-// Returns the axis counted from the front. Does not check it, because `infer` does so later.
+// Returns the axis counted from the front. Does not check its range, because `infer` does so later.
 int wrapped(int axis, int ndim) { return ((axis % ndim) + ndim) % ndim; }
 
 // Infers extents other than those along `axis`, which are equal in all arrays.

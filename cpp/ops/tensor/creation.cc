@@ -29,7 +29,7 @@ OpSchema fill(const char* name, const char* doc) {
       });
 }
 
-// Integer dtypes wrap as in MXNet 1.x, except infinity, NaN and the like, which are errors.
+// Integer dtypes wrap as in MXNet 1.x, but infinity, NaN and numbers beyond 64 bits are errors.
 Specs infer_full(const FullParams& p, std::span<const TensorSpec>) {
   check_made_shape("_full", p.shape);
   const Specs result = {spec(p.shape, p.dtype)};

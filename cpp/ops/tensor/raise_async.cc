@@ -1,4 +1,4 @@
-// _raise_async: its kernel throws. For tests of asynchronous errors.
+// _raise_async, whose kernel throws, for tests of asynchronous errors.
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

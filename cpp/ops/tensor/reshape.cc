@@ -53,7 +53,7 @@ Shape resolve_target_shape(const ReshapeParams& p, const Shape& from) {
     const int64_t others = count_elements(to);
     if (others > 0)
       to[inferred] = divide_dim(count_elements(from), others);
-    else if (!is_known(others))  // an unknown first dimension that is kept cancels
+    else if (!is_known(others))  // a kept first dimension cancels, even if unknown
       to[inferred] =
           divide_dim(product_of_dims(from, 1, from.ndim()), product_of_dims(to, 1, to.ndim()));
   }

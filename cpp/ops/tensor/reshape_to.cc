@@ -1,4 +1,4 @@
-// _reshape_to: reshape to a literal shape, without Reshape's codes. Emitted by gradients and views.
+// _reshape_to: reshape to a literal shape, without Reshape's codes. Gradients and views emit it.
 #include "cpp/ops/tensor/reshape_to.h"
 
 #include "cpp/ops/dimensions.h"

@@ -156,7 +156,7 @@ std::vector<ValueRef> grad_slice_backward(GradBuilder& g) {
   for (int i = 0; i < from.ndim(); ++i) {
     const int64_t end = p.begin[i] + from[i] * p.step[i];
     params->begin.push_back(p.begin[i]);
-    // A negative end (a slice with negative step down to index 0) becomes None: -1 would mean last.
+    // A negative end (negative step down to index 0) becomes None: -1 would mean the last element.
     params->end.push_back(end < 0 ? std::nullopt : std::optional<int64_t>(end));
     params->step.push_back(p.step[i]);
   }

@@ -1,4 +1,4 @@
-// sort, argsort, topk. Only gradients need int64 indices; they run argsort or topk again for them.
+// sort, argsort, topk. Only gradients need int64 indices, so they run argsort or topk once more.
 #include "cpp/ops/tensor/sort.h"
 
 #include <memory>
@@ -51,7 +51,7 @@ Specs infer_topk(const TopkParams& p, std::span<const TensorSpec> in) {
   }
 }
 
-// Returns the shape with the axis as long as in `other`, unchanged if the numbers of axes differ.
+// Returns `shape` with the axis as long as in `other`, or unchanged if numbers of axes differ.
 Shape with_axis_of(Shape shape, int axis, const Shape& other) {
   if (shape.ndim() == other.ndim()) shape[axis] = other[axis];
   return shape;

@@ -26,7 +26,7 @@ Specs infer_where(const NoParams&, std::span<const TensorSpec> in) {
   return {{to, x.dtype}};
 }
 
-// x, y and the result have one shape. As in 1.x, it is inferred once the condition's is known.
+// x, y and the result have one shape, which is inferred once the condition's is known, as in 1.x.
 void refine(const NoParams&, PartialShapes& shapes) {
   if (!shapes.input(0).is_known()) return;
   for (const int i : {1, 2}) shapes.refine_output(0, shapes.input(i));
