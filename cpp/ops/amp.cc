@@ -74,7 +74,7 @@ Casts find_casts(const Rules& rules, const OpSchema& op, const ParamText& text,
   if (kind == AmpClass::kNeutral) return {};
   bool low = false, single = false, unknown = false;
   for (const KnownType& type : types) {
-    // An input of another floating type, such as float64.
+    // Casts nothing if an input has another floating type, such as float64.
     if (type && is_floating(*type) && !takes_part(rules, *type)) return {};
     low |= type == rules.target;
     single |= type == DType::kFloat32;

@@ -16,20 +16,20 @@ namespace mxlite::amp {
 
 struct Rules {
   DType target = DType::kBFloat16;
-  std::unordered_map<const OpSchema*, AmpClass> classes;  // other operators have the class of their
-                                                          // schema
+  std::unordered_map<const OpSchema*, AmpClass> classes;  // operators without an entry have the
+                                                          // class of their schema
   std::unordered_map<const OpSchema*, std::vector<AmpCondition>> conditions;
 };
 
 // Sets the rules of all threads; null turns mixed precision off.
 void set_rules(std::shared_ptr<const Rules> rules);
-// Returns the rules for this thread's calls, or null if AMP is off or paused. Never freed.
+// Returns the rules for this thread's calls, or null if AMP is off or paused. They are never freed.
 const Rules* current_rules();
 // Sets the loss scale of all threads. The default is 1; a trainer with dynamic scaling changes it.
 void set_loss_scale(double scale);
 
-// During its lifetime, this thread's calls get no casts. Used in gradient rules, symbols and shape
-// inference.
+// While a Pause exists, calls of its thread get no casts. Gradient rules, symbols and shape
+// inference need this.
 class Pause {
  public:
   Pause();
@@ -37,8 +37,8 @@ class Pause {
   Pause& operator=(Pause&&) = delete;  // neither copied nor moved
 };
 
-// During its lifetime, this thread's pauses have no effect. Used when backward runs a forward
-// again.
+// While a Resume exists, the pauses of its thread have no effect. Backward uses this class when it
+// runs a forward pass again.
 class Resume {
  public:
   Resume();
@@ -57,14 +57,14 @@ ParamText text_of(const std::map<std::string, std::string>& attrs);
 // The casts that one call needs.
 struct Casts {
   SmallVector<int, 4> inputs;  // indices of the inputs to cast
-  std::optional<DType> type;   // type to cast to; nullopt: the widest type of these inputs, which
+  std::optional<DType> type;   // type to cast to; nullopt means the widest type of these inputs,
                                // is found at run time
 };
 // Finds the casts of a call from its inputs' types (nullopt if unknown). Never casts inputs that
 // the call writes. Casts nothing if an input has another floating type, such as float64.
 Casts find_casts(const Rules& rules, const OpSchema& op, const ParamText& text,
                  std::span<const KnownType> types, const std::function<bool(int)>& writes);
-// Returns the parameters. For a loss output, grad_scale is multiplied by the loss scale.
+// Returns the parameters, with grad_scale of a loss output multiplied by the loss scale.
 ParamsRef scaled_params(const OpSchema& op, const ParamsRef& params);
 
 const char* class_name(AmpClass c);

@@ -141,7 +141,7 @@ struct AttrTraits<E> {
   }
 };
 
-// AttrTraits of a type for members that are known by their addresses.
+// The functions of AttrTraits<T>, for a member of type T that is given by its address.
 struct AttrType {
   std::string (*python_type)();
   AttrValue (*get)(const void* member);
@@ -155,8 +155,8 @@ inline constexpr AttrType kAttrType = {
       *static_cast<T*>(member) = AttrTraits<T>::from(value);
     }};
 
-// A field (base/fields.h) of any parameter struct: code that reads fields is compiled once instead
-// of for each struct.
+// Describes a field (base/fields.h) of any parameter struct, so that code that reads fields is
+// compiled once instead of for each struct.
 struct ParamField {
   const char* name;
   const char* doc;

@@ -1,6 +1,6 @@
 // Arithmetic of dimensions in shape rules. While a symbol's shapes are inferred, a rule may get
 // shapes with a known number of dimensions, of which some are unknown (-1). The rule must then
-// reject only shapes that cannot match, and return -1 where the result depends on it.
+// reject only shapes that cannot match, and return -1 for sizes that it cannot determine.
 #pragma once
 #include <cstdint>
 

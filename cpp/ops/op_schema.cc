@@ -98,8 +98,8 @@ bool writes_nothing(const OpSchema& op, std::span<const TensorSpec> out) {
 const Kernel& OpSchema::select_kernel(DeviceType device, const void* p,
                                       std::span<const TensorSpec> in,
                                       std::span<const TensorSpec> out) const {
-  // The accelerator plug-in registers its kernels even if it finds no GPU, so they must be ignored
-  // then.
+  // The accelerator plug-in registers its kernels even if it finds no GPU. In this case, these
+  // kernels must be ignored.
   const bool has_device = computing_device(device) == DeviceType::kCPU || accelerator();
   const std::span<const Kernel> candidates =
       has_device ? std::span<const Kernel>(kernels[device]) : std::span<const Kernel>();

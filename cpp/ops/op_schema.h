@@ -137,7 +137,7 @@ struct OpSchema {
   std::map<std::string, SymbolRules, std::less<>> kept_aliases;
 
   std::function<ParamsRef(std::span<const AttrValue> values, uint64_t given)> make_params;
-  // In the order of `params`.
+  // Returns the values in the order of `params`.
   std::function<std::vector<AttrValue>(const void* params)> params_values;
   ParamsRef default_params;  // null if a parameter is required
 

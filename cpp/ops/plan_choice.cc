@@ -10,8 +10,8 @@
 namespace mxlite {
 namespace {
 
-// Maximum number of candidates to measure; the library lists the best ones first. Candidates that
-// the rules exclude (many for float32) do not count.
+// Maximum number of candidates to measure; the library lists the best candidates first. Candidates
+// that the rules exclude (many for float32) do not count.
 constexpr int64_t kMostMeasured = 12;
 // Replaces kMostMeasured if building a candidate takes longer than kSlowBuild (it is compiled).
 constexpr int64_t kMostSlow = 4;

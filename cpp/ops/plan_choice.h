@@ -1,5 +1,5 @@
-// Chooses one of a library's candidates for a problem: the fastest one of an earlier measurement,
-// else the fastest one of a measurement now, else the first one that can be built.
+// Chooses one of a library's candidates for a problem: the fastest in an earlier measurement, else
+// the fastest in a measurement now, else the first candidate that can be built.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -55,7 +55,7 @@ class TuningBudget {
 
   bool is_left();
   Clock::time_point now() const { return now_(); }
-  // Adds the time for which it exists to the time spent, as the measuring of one problem.
+  // Counts the time for which the object exists as time spent on measuring one problem.
   class Measuring {
    public:
     explicit Measuring(TuningBudget& budget) : budget_(budget), begin_(budget.now_()) {}

@@ -15,7 +15,7 @@ struct Table {
   LayoutBackend layouts;
 };
 
-// Filled when operators are registered; for an accelerator, when its plug-in is loaded.
+// A table is filled when operators are registered; for an accelerator, when its plug-in is loaded.
 Table& table(DeviceType device) {
   static auto* const tables = new DeviceMap<Table>;  // leaked: executables outlive statics
   return (*tables)[device];

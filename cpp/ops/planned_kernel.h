@@ -1,6 +1,6 @@
 // Kernels prepared once for fixed shapes, in the memory format that their library prefers. Only
-// executables use them. An NDArray is always plain strided memory, so the layout pass inserts
-// reorders from and to blocked formats.
+// executables use these kernels. An NDArray is always plain strided memory, so the layout pass
+// inserts reorders from and to blocked formats.
 #pragma once
 #include <functional>
 #include <memory>
@@ -51,7 +51,7 @@ struct Plan {
                                 // added
   std::vector<Layout> outputs;  // layouts that the kernel writes
   // For each input: 1 if a constant is reordered in every run, to save the memory of a reordered
-  // copy if the kernel takes much longer. Empty means 0 for all.
+  // copy if the kernel takes much longer than the reorder. Empty means 0 for all.
   std::vector<uint8_t> reorder_each_run;
   size_t scratch_bytes = 0;
   // Pairs (input, output) that must share memory, e.g. the sum post-op.
@@ -71,12 +71,12 @@ struct PlannedKernel {
   PlanFn plan = nullptr;
   FuseFn can_fuse = nullptr;  // if null, no post-ops are supported
 };
-// Registers a planned kernel; call it at Stage::kPlans. Throws if the operator does not exist or
-// already has a planned kernel for the device. (A separate table, so that op_schema.h does not need
-// this file.)
+// Registers a planned kernel; call this function at Stage::kPlans. Throws if the operator does not
+// exist or already has a planned kernel for the device. (Planned kernels have a separate table, so
+// that op_schema.h does not need this file.)
 void add_planned_kernel(const OpRegistry& ops, std::string_view op, DeviceType device,
                         PlannedKernel kernel);
-// Registers the planned kernel for all operators with the trait `pointwise` that have none.
+// Registers the planned kernel for all `pointwise` operators that do not have a planned kernel.
 void add_pointwise_planned_kernel(DeviceType device, PlannedKernel kernel);
 const PlannedKernel* find_planned_kernel(const OpSchema& op, DeviceType device);
 
@@ -96,7 +96,7 @@ struct PointwiseChain {
   };
   // Reduction or softmax that ends the chain, over rows of `length` adjacent elements.
   struct RowEnd {
-    // KSum and kMean give a number per row, the others give a row.
+    // kSum and kMean give a number per row, the other kinds give a row.
     enum class Kind : uint8_t { kSum, kMean, kSoftmax, kLogSoftmax };
     Kind kind = Kind::kSum;
     int64_t length = 0;
@@ -104,8 +104,8 @@ struct PointwiseChain {
   };
   std::vector<TensorSpec> values;  // the first num_inputs are the chain's inputs
   size_t num_inputs = 0;
-  std::vector<std::vector<IndexTerm>> broadcast;  // by input; if it has no terms (or there is no
-                                                  // list), it is not broadcast
+  std::vector<std::vector<IndexTerm>> broadcast;  // by input; without terms (or without a
+                                                  // list), an input is not broadcast
   std::vector<Operation> steps;                   // in order of execution
   std::optional<RowEnd> row_end;
   std::vector<int> outputs;  // indices of the values to store
@@ -117,7 +117,7 @@ struct PointwiseChain {
 using PlanChainFn = Plan (*)(PointwiseChain chain);
 struct ChainPlanner {
   PlanChainFn plan = nullptr;
-  // Returns whether the planner supports chains that are not flat; if null, it does not.
+  // Returns whether the planner supports chains that are not flat; null means false.
   bool (*takes_rows)(Device device) = nullptr;
 };
 void set_chain_planner(DeviceType device, ChainPlanner planner);

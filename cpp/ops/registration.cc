@@ -9,7 +9,7 @@
 namespace mxlite {
 namespace {
 
-// constinit: must be initialized before static constructors of other files use them.
+// constinit initializes the variables before static constructors of other files use them.
 constinit std::mutex mutex;
 constinit const Registration* pending = nullptr;  // guarded by mutex
 

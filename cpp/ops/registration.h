@@ -1,6 +1,6 @@
-// Registers operators and kernels: each of their files has one static Registration, so adding an
-// operator or kernel only needs a new file. The object files of cpp/ops are linked directly, not
-// from an archive, so the linker cannot drop these statics.
+// Registers operators and kernels: each file that defines some has one static Registration, so a
+// new operator or kernel only needs a new file. The object files of cpp/ops are linked directly,
+// not from an archive, so the linker cannot drop these statics.
 #pragma once
 #include <cstdint>
 
@@ -25,8 +25,8 @@ class Registration {
   Registration(Stage stage, Function add, const char* file = __builtin_FILE());
   Registration& operator=(Registration&&) = delete;  // neither copied nor moved
 
-  // Runs all registrations that have not run yet. Called by ops() on first use, and by a plug-in
-  // after it is loaded.
+  // Runs all registrations that have not run yet. ops() calls this function on first use, and a
+  // plug-in calls it after it is loaded.
   static void run_all(OpRegistry& ops);
 
  private:

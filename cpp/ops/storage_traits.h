@@ -8,8 +8,8 @@ namespace mxlite {
 
 // Storage of the results of an operator that is separate in MXNet 1.x but an alias here.
 enum class AliasStorage : uint8_t {
-  kUnion,        // f(0, 0) = 0: stores where at least one of two inputs of one sparse type does
-  kStored,       // stores where the first input does; other elements stay 0 (_scatter_*)
+  kUnion,        // f(0, 0) = 0: stores the elements of two inputs of one sparse type
+  kStored,       // stores the elements of the first input; others stay 0 (_scatter_*)
   kRowGradient,  // the gradient of the looked-up table stores the rows that were looked up
 };
 

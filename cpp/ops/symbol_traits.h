@@ -55,7 +55,7 @@ enum class OutputType : uint8_t {
 struct SymbolTraits {
   // The operator's name in MXNet 1.x's files; empty: the same name.
   std::string file_name = {};
-  // Names of the first outputs; the others are named "output", or "output<i>" if there are several.
+  // Names of the first outputs; others are named "output", or "output<i>" if there are several.
   std::vector<std::string> output_names = {};
   // Says whether a single input is shown under its own name, not as input0, as in MXNet 1.x.
   bool names_single_input = false;
@@ -85,7 +85,7 @@ struct SymbolRules : SymbolTraits {
   std::function<int(const void* params, int visible)> total_outputs;
   // Names of a variadic operator's inputs; null or empty: arg0, arg1, ...
   std::function<std::vector<std::string>(const void* params)> named_inputs;
-  // Fills unknown types before the rules of SymbolTraits; null: they suffice.
+  // Fills unknown types before the rules of SymbolTraits; null: these rules suffice.
   std::function<void(const void* params, KnownTypes in, KnownTypes out)> types;
   // Infers more of partly known shapes; null: nothing can be inferred.
   std::function<void(const void* params, PartialShapes& shapes)> refine;

@@ -3,8 +3,8 @@
 
 namespace mxlite {
 
-// While an object with `on` exists, packed weights must not be larger than the weight itself: the
-// network gets many input shapes, and each shape may need its own packed copy.
+// While a CompactWeights with `on` exists, packed weights must not be larger than the weight: a
+// network with many input shapes may need a packed copy for each of them.
 class CompactWeights {
  public:
   explicit CompactWeights(bool on);
