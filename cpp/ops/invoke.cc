@@ -292,7 +292,7 @@ NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDA
       MX_CHECK_SHAPE(target->shape() == out_specs[i].shape, op.name, ": out must have shape ",
                      out_specs[i].shape, ", got ", target->shape());
       MX_CHECK_KIND(same_side(target->device(), device), ErrorKind::kDevice, op.name,
-                    ": out must be on the device of the inputs, ", device, ", got one on ",
+                    ": out must be on the device of the inputs, ", device, ", got an array on ",
                     target->device());
     }
     NDArrayRef fresh;

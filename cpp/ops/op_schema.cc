@@ -249,7 +249,7 @@ const OpSchema& OpRegistry::get(std::string_view name) const {
 const OpSchema& OpRegistry::get_public(std::string_view name) const {
   const OpSchema& op = get(name);
   MX_CHECK_KIND(!op.internal, ErrorKind::kValue, "operator '", name,
-                "' is internal: gradients use it, programs and files cannot");
+                "' is internal: only gradients and graph passes can use it");
   return op;
 }
 

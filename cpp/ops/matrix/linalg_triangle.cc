@@ -24,8 +24,8 @@ void check_triangular(const char* op, const LinalgTriangularParams& p,
   const int lead = a.ndim() - 2;
   bool fits = b.ndim() == a.ndim() && may_equal(b[p.rightside ? lead + 1 : lead], a.back());
   for (int i = 0; fits && i < lead; ++i) fits = may_equal(a[i], b[i]);
-  MX_CHECK_SHAPE(fits, op, ": A of shape ", a, " does not fit B of shape ", b,
-                 p.rightside ? " from the right" : " from the left");
+  MX_CHECK_SHAPE(fits, op, ": A must have the batch of B and as many rows as B has ",
+                 p.rightside ? "columns" : "rows", ", got shapes ", a, " and ", b);
 }
 
 Specs infer_trmm(const LinalgTriangularParams& p, std::span<const TensorSpec> in) {

@@ -30,8 +30,8 @@ void check_rows(const char* op, const TensorSpec& rows) {
 }
 
 Specs infer_sample(const SampleClassesParams& p, std::span<const TensorSpec> in) {
-  MX_CHECK(p.first <= p.classes - p.size, kSampleOp, ": the shard of ", p.size, " classes from ",
-           p.first, " must be inside of the ", p.classes, " classes");
+  MX_CHECK(p.first <= p.classes - p.size, kSampleOp, ": first + size must be at most the ",
+           p.classes, " classes, got ", p.first, " + ", p.size);
   MX_CHECK_SHAPE(in[0].shape.ndim() == 1, kSampleOp, ": label must have 1 axis, got shape ",
                  in[0].shape);
   check_shape(kSampleOp, "step", in[1], Shape{1});

@@ -138,7 +138,7 @@ auto infer_scalar(const ScalarRow& row) {
     const bool fits =
         beyond == Beyond::kLogic || is_floating(dtype) ||
         (beyond == Beyond::kNearest ? !std::isnan(p.scalar) : integers_hold(p.scalar));
-    MX_CHECK(fits, op, ": scalar must be a number that integers hold with data of dtype ",
+    MX_CHECK(fits, op, ": scalar must be a number that integers can represent for data of dtype ",
              in[0].dtype, ", got ", static_cast<double>(p.scalar),
              "; convert data with astype('float32')");
     return {{in[0].shape, dtype}};

@@ -160,7 +160,7 @@ Specs infer_dirichlet(const PdfParams&, std::span<const TensorSpec> in) {
       alpha.ndim() > 0 && alpha.ndim() <= sample.ndim() && may_equal(alpha.back(), sample.back());
   for (int i = 0; fits && i + 1 < alpha.ndim(); ++i) fits = may_equal(alpha[i], sample[i]);
   MX_CHECK_SHAPE(fits, kOp,
-                 ": alpha must have the first dimensions of the sample, then its last dimension, "
+                 ": alpha must have leading dimensions of sample and the last dimension of sample, "
                  "got sample of shape ",
                  sample, " and alpha of shape ", alpha);
   Shape out = sample;

@@ -140,7 +140,7 @@ Specs infer_multinomial(const MultinomialParams& p, std::span<const TensorSpec> 
                  "sample_multinomial: data must have probabilities along the last axis, got shape ",
                  data);
   check_floating("sample_multinomial", in[0].dtype);
-  MX_CHECK(data.back() <= counting_range(p.dtype), "sample_multinomial: dtype must hold all of ",
+  MX_CHECK(data.back() <= counting_range(p.dtype), "sample_multinomial: dtype must represent all ",
            data.back(), " classes, got ", p.dtype);
   Shape out = data;
   out.erase(out.ndim() - 1);

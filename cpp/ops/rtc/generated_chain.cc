@@ -70,7 +70,7 @@ Plan plan_generated_chain(const PointwiseChain& chain) {
         accelerator()->info(chain.device.index).multiprocessors * kBlocksPerMultiprocessor;
   } catch (const Error& error) {
     compilation_failed = true;
-    say(chain, "and all later ones are interpreted: ", error.what());
+    say(chain, "and all later chains are interpreted: ", error.what());
     return plan;
   }
   say(chain, "is a generated kernel", "");

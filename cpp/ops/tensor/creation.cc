@@ -35,7 +35,7 @@ Specs infer_full(const FullParams& p, std::span<const TensorSpec>) {
   const Specs result = {spec(p.shape, p.dtype)};
   const DType dtype = result[0].dtype;
   MX_CHECK(integers_hold(p.value) || is_floating(dtype) || dtype == DType::kBool,
-           "_full: parameter value must be a number that ", dtype, " holds, got ",
+           "_full: value must be a number that ", dtype, " can represent, got ",
            static_cast<double>(p.value));
   return result;
 }

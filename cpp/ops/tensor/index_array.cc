@@ -29,8 +29,8 @@ Specs infer_index_copy(const NoParams&, std::span<const TensorSpec> in) {
   bool fits = in[1].shape.ndim() == 1 && rows.ndim() == old_shape.ndim() && rows.ndim() > 0 &&
               may_equal(rows[0], in[1].shape[0]);
   for (int i = 1; fits && i < rows.ndim(); ++i) fits = may_equal(rows[i], old_shape[i]);
-  MX_CHECK_SHAPE(fits, "_contrib_index_copy: new_tensor of shape ", rows, " with index_vector of ",
-                 in[1].shape, " does not fit old_tensor of shape ", old_shape);
+  MX_CHECK_SHAPE(fits, "_contrib_index_copy: new_tensor must have a row of old_tensor, of shape ",
+                 old_shape, ", for each index, got shape ", rows, " for indices of ", in[1].shape);
   MX_CHECK_DTYPE(in[0].dtype == in[2].dtype,
                  "_contrib_index_copy: new_tensor must have the dtype of old_tensor, ", in[0].dtype,
                  ", got ", in[2].dtype);

@@ -95,7 +95,7 @@ Shape resolve_codes(const ReshapeParams& p, const Shape& given) {
       const int64_t whole = next();
       int64_t first = code.first, second = code.second;
       MX_CHECK_SHAPE(first != -1 || second != -1, "Reshape: shape ", p.shape,
-                     ": both factors after -4 are -1, at most one may be");
+                     ": at most one of the factors after -4 may be -1, got two");
       if (first == -1 && second != 0) first = divide_dim(whole, second);
       if (second == -1 && code.first > 0) second = divide_dim(whole, first);
       const int64_t least = is_known(whole) ? 0 : kUnknownDim;

@@ -80,8 +80,8 @@ Specs infer_slice_like(const SliceLikeParams& p, std::span<const TensorSpec> in)
   };
   if (p.axes.ndim() == 0) {
     MX_CHECK_SHAPE(like.ndim() == to.ndim(),
-                   "slice_like: data and shape_like must have the same number of dimensions "
-                   "without axes, got shapes ",
+                   "slice_like: if axes is empty, data and shape_like must have the same number of "
+                   "dimensions, got shapes ",
                    to, " and ", like);
     for (int i = 0; i < to.ndim(); ++i) cut(i, i);
   }

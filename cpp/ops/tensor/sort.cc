@@ -61,8 +61,8 @@ Specs infer_take_along_axis(const AlongAxisParams& p, std::span<const TensorSpec
   const int axis = normalize_axis("_take_along_axis", p.axis, in[0].shape.ndim());
   MX_CHECK_SHAPE(in[1].shape.ndim() == in[0].shape.ndim() &&
                      may_equal(in[1].shape, with_axis_of(in[0].shape, axis, in[1].shape)),
-                 "_take_along_axis: indices of shape ", in[1].shape, " do not fit data of shape ",
-                 in[0].shape, " along axis ", axis);
+                 "_take_along_axis: indices must have the shape of data, ", in[0].shape,
+                 ", except along axis ", axis, ", got ", in[1].shape);
   MX_CHECK_SHAPE(in[0].shape[axis] != 0 || count_elements(in[1].shape) <= 0,
                  "_take_along_axis: axis ", axis, " of data of shape ", in[0].shape,
                  " has no elements to take");
@@ -73,10 +73,10 @@ Specs infer_put_along_axis(const PutAlongAxisParams& p, std::span<const TensorSp
   const int axis = normalize_axis("_put_along_axis", p.axis, p.shape.ndim());
   MX_CHECK_SHAPE(may_equal(in[0].shape, in[1].shape) && in[0].shape.ndim() == p.shape.ndim() &&
                      may_equal(in[0].shape, with_axis_of(p.shape, axis, in[0].shape)),
-                 "_put_along_axis: data of shape ", in[0].shape, " and indices of shape ",
-                 in[1].shape, " do not fit ", p.shape);
+                 "_put_along_axis: data and indices must have shape ", p.shape,
+                 " except along axis ", axis, ", got ", in[0].shape, " and ", in[1].shape);
   MX_CHECK_SHAPE(p.shape[axis] != 0 || count_elements(in[0].shape) <= 0, "_put_along_axis: axis ",
-                 axis, " of shape ", p.shape, " has no places for data of shape ", in[0].shape);
+                 axis, " of shape ", p.shape, " has no elements for data of shape ", in[0].shape);
   return {{p.shape, in[0].dtype}};
 }
 

@@ -136,7 +136,7 @@ def test_an_axis_without_elements_has_no_places_for_indices() -> None:
     with pytest.raises(ValueError, match=r"_take_along_axis: axis 1 of data of shape \(2, 0\)"):
         mx.nd._internal._take_along_axis(none, some, axis=1)
     with pytest.raises(
-        ValueError, match=r"_put_along_axis: axis 1 of shape \(2, 0\) has no places"
+        ValueError, match=r"_put_along_axis: axis 1 of shape \(2, 0\) has no elements"
     ):
         mx.nd._internal._put_along_axis(some, some, shape=(2, 0), axis=1)
     assert mx.nd._internal._take_along_axis(none, none, axis=1).shape == (2, 0)

@@ -39,7 +39,7 @@ void* find(const char* op, const std::string& routine) {
          {std::pair("scipy_", "_64_"), {"", "_64_"}, {"scipy_", "_"}, {"", "_"}})
       if (void* const found = dlsym(l.handle, (prefix + routine + suffix).c_str())) return found;
   fail(ErrorKind::kNotSupported, op,
-       ": needs the LAPACK library of NumPy, which this installation of NumPy does not have");
+       ": NumPy must contain a LAPACK library, but the installed NumPy has none");
 }
 
 }  // namespace mxlite::lapack

@@ -39,8 +39,8 @@ void cholesky(double* a, int64_t n) {
       double sum = a[i * n + j];
       for (int64_t k = 0; k < j; ++k) sum -= a[i * n + k] * a[j * n + k];
       if (i == j) {
-        MX_CHECK(sum > 0, "linalg_potrf: the matrix is not positive definite (leading minor ",
-                 j + 1, ")");
+        MX_CHECK(sum > 0, "linalg_potrf: the matrix must be positive definite, but leading minor ",
+                 j + 1, " is not positive");
         a[j * n + j] = std::sqrt(sum);
       } else {
         a[i * n + j] = sum / a[j * n + j];

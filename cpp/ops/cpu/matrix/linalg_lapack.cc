@@ -155,7 +155,7 @@ void eig_native(KernelContext&, const NoParams&, Inputs in, Outputs out) {
                " cannot be computed; all of its elements must be finite");
       MX_CHECK(std::all_of(imaginary.begin(), imaginary.end(), [](T x) { return x == 0; }),
                "linalg.eig: eigenvalues must be real, but matrix ", b,
-               " has complex ones; there is no complex dtype");
+               " has complex eigenvalues, for which there is no dtype");
       transpose(vectors.data(), n, n, out[1].as<T>() + b * size);
     }
   });

@@ -66,8 +66,8 @@ void sample_classes(KernelContext& ctx, const SampleClassesParams& p, Inputs in,
   int64_t own_count = 0;
   for (int64_t i = 0; i < labels; ++i) {
     MX_CHECK_KIND(label[i] >= 0 && label[i] < p.classes, ErrorKind::kIndex,
-                  "_contrib_sample_classes: label[", i, "] must be 0 to ", p.classes - 1, ", got ",
-                  label[i]);
+                  "_contrib_sample_classes: label[", i, "] must be from 0 to ", p.classes - 1,
+                  ", got ", label[i]);
     const int64_t row = label[i] - p.first;
     if (row >= 0 && row < p.size) own[own_count++] = row;
   }
@@ -107,7 +107,7 @@ struct Centres {
         width(weight.shape[1]) {
     for (int64_t i = 0; i < count; ++i)
       MX_CHECK_KIND(this->rows[i] >= 0 && this->rows[i] < classes, ErrorKind::kIndex, op, ": rows[",
-                    i, "] must be 0 to ", classes - 1, ", got ", this->rows[i]);
+                    i, "] must be from 0 to ", classes - 1, ", got ", this->rows[i]);
   }
 
   int64_t tiles() const { return (count + kTileRows - 1) / kTileRows; }

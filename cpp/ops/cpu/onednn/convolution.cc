@@ -108,7 +108,7 @@ void deconvolution(KernelContext& ctx, const DeconvolutionParams& p, Inputs in, 
 }  // namespace
 
 const char* check_common(SpecSpan inputs, SpecSpan outputs) {
-  if (!computes_in(inputs[0].dtype)) return "oneDNN does not compute in this dtype here";
+  if (!computes_in(inputs[0].dtype)) return "oneDNN does not compute in this dtype on this CPU";
   for (const SpecSpan specs : {inputs, outputs})
     for (const TensorSpec& s : specs)
       if (s.shape.size() == 0) return "no elements";

@@ -12,7 +12,7 @@ SpecList as_float32(SpecSpan specs) {
 
 const char* check_float_copies(SpecSpan in, SpecSpan out) {
   const DType dtype = in[0].dtype;
-  if (!is_half(dtype) || computes_in(dtype)) return "only for halves that oneDNN lacks here";
+  if (!is_half(dtype) || computes_in(dtype)) return "only for 16-bit floats that oneDNN lacks";
   for (const SpecSpan specs : {in, out})
     for (const TensorSpec& s : specs)
       if (s.dtype != dtype) return "only for arrays of one dtype";

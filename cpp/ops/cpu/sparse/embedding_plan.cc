@@ -121,8 +121,8 @@ void EmbeddingPlan::make_bags(const std::string& table, std::span<const int64_t>
     MX_CHECK(begin <= end && end <= count(), "ShardedEmbedding ", table,
              ": offsets must ascend to at most ", count(), ", the number of ids, got ", end,
              " after ", begin);
-    MX_CHECK(begin < end, "ShardedEmbedding ", table, ": bags must have at least one id, bag ", b,
-             " is empty");
+    MX_CHECK(begin < end, "ShardedEmbedding ", table, ": bags must have at least one id, but bag ",
+             b, " is empty");
     std::fill(output_of_.begin() + begin, output_of_.begin() + end, static_cast<uint32_t>(b));
     if (mean) factor_of_[at] = 1.0f / static_cast<float>(end - begin);
   }

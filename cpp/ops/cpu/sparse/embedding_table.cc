@@ -23,9 +23,9 @@ void with_row_update(const std::string& op, auto&& fn) {
     found = true;
     fn(update);
   });
-  MX_CHECK_KIND(found, ErrorKind::kNotSupported,
-                "ShardedEmbedding: the optimizer must be SGD, AdaGrad, Adam or Ftrl, got one of ",
-                op);
+  MX_CHECK_KIND(
+      found, ErrorKind::kNotSupported,
+      "ShardedEmbedding: the optimizer must be SGD, AdaGrad, Adam or Ftrl, got an update by ", op);
 }
 
 // Calls fn(T{}) with the C++ type of a table's dtype.
@@ -192,7 +192,7 @@ void EmbeddingTable::gather(const EmbeddingPlan& plan, const TensorRef& out, boo
 void EmbeddingTable::update(const EmbeddingPlan& plan, const float* grad, const RowRule& rule) {
   const std::lock_guard lock(mutex_);
   MX_CHECK(rule.states == options_.states, "ShardedEmbedding ", options_.ids.table,
-           ": the optimizer must keep ", options_.states, " states, got one that keeps ",
+           ": the optimizer must keep ", options_.states, " states, got an optimizer with ",
            rule.states);
   const FlushSubnormals flush;  // as in the update operators
   const std::vector<int64_t> slots = find(plan, true);
@@ -263,7 +263,7 @@ void EmbeddingTable::write(const Rows& rows) {
     if (slot < 0) {
       MX_CHECK_KIND(slots_->size() < memory_->most_rows(), ErrorKind::kOutOfMemory,
                     "ShardedEmbedding ", options_.ids.table, ": ", memory_->most_rows(),
-                    " rows fit this rank, and the saved table has more");
+                    " rows fit this rank, but the saved table has more");
       slot = insert(id);
     }
     if (slots_ && i < rows.uses.size()) slots_->use(slot, rows.uses[i]);

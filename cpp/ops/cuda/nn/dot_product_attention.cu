@@ -336,9 +336,10 @@ void attention_factors(KernelContext& ctx, const AttentionDropoutParams& p, Inpu
   MX_CHECK_KIND(
       !is_half(in[1].dtype) ||
           !has_fused_attention(ctx, call, in[1], in[2], in[3], p.use_mask ? &in[4] : nullptr),
-      ErrorKind::kNotSupported, "dot_product_attention: dropout=", p.p, " in ", in[1].dtype,
-      " was drawn by cuDNN, which does not return the factors that gradients of gradients and of "
-      "the attention_mask need; use float32 or dropout=0, or set MXLITE_CUDNN_ATTENTION=0");
+      ErrorKind::kNotSupported,
+      "dot_product_attention: cuDNN does not return dropout factors, which second-order gradients "
+      "and the gradient of attention_mask need, got dropout=",
+      p.p, " in ", in[1].dtype, "; use float32 or dropout=0, or set MXLITE_CUDNN_ATTENTION=0");
   const int64_t n = out[0].size();
   dispatch_float_elements("_dot_product_attention_dropout", p.dtype, [&]<class T>(T) {
     launch_items(ctx, write_factors<T>, n, n, p.shape[3], in[0].as<const int64_t>(),

@@ -97,7 +97,7 @@ assert (head.weight.asnumpy()[rows] != weight[rows]).any(axis=1).all()
 x = mx.nd.ones((2, UNITS))
 for bad in (-1, CLASSES):
     label = mx.nd.array([0, bad if rank == size - 1 else 1], dtype="int32")
-    words = f"must be 0 to {CLASSES - 1}, got {bad}"
+    words = f"must be from 0 to {CLASSES - 1}, got {bad}"
     fails(lambda label=label: head(x, label), words, kind=IndexError)
 in_step()
 broken = reference.parent / f"broken{size}"

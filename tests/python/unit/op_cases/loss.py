@@ -142,14 +142,14 @@ CASES = [
         ints([3, 9]),
         ints([0]),
         error=IndexError,
-        match=r"label\[1\] must be 0 to 8, got 9",
+        match=r"label\[1\] must be from 0 to 8, got 9",
         **_SHARD,
     ),
     fails(
         "_contrib_sample_classes",
         ints([3]),
         ints([0]),
-        match="shard of 6 classes from 4 must be inside of the 9 classes",
+        match=r"first \+ size must be at most the 9 classes, got 4 \+ 6",
         **{**_SHARD, "first": 4},
     ),
     op(
@@ -167,7 +167,7 @@ CASES = [
         np.ones((5, 4), "float32"),
         ints([5]),
         error=IndexError,
-        match=r"rows\[0\] must be 0 to 4, got 5",
+        match=r"rows\[0\] must be from 0 to 4, got 5",
     ),
     op(
         "_contrib_class_cosines_backward",
