@@ -23,7 +23,7 @@ struct Rules {
 
 // Sets the rules of all threads; null turns mixed precision off.
 void set_rules(std::shared_ptr<const Rules> rules);
-// Returns the rules for this thread's calls, or null if AMP is off or paused. They are never freed.
+// Returns the rules, which are never freed, for calls of this thread; null if AMP is off or paused.
 const Rules* current_rules();
 // Sets the loss scale of all threads. The default is 1; a trainer with dynamic scaling changes it.
 void set_loss_scale(double scale);
@@ -58,7 +58,7 @@ ParamText text_of(const std::map<std::string, std::string>& attrs);
 struct Casts {
   SmallVector<int, 4> inputs;  // indices of the inputs to cast
   std::optional<DType> type;   // type to cast to; nullopt means the widest type of these inputs,
-                               // is found at run time
+                               // determined at run time
 };
 // Finds the casts of a call from its inputs' types (nullopt if unknown). Never casts inputs that
 // the call writes. Casts nothing if an input has another floating type, such as float64.

@@ -73,7 +73,7 @@ void copy_on_device(const NDArray& src, const NDArray& dst) {
   push_copy(new StridedCopyTask(src, dst), src, dst, options);
 }
 
-// Host-to-device copies use the destination's copy-in stream, others use the source's copy-out one.
+// Host-to-device copies use the copy-in stream of dst, other copies use the copy-out stream of src.
 void transfer(const NDArray& src, const NDArray& dst) {
   const bool in = !on_gpu(src);
   push_copy(new TransferTask(src, dst), src, dst,

@@ -38,8 +38,8 @@ struct KernelContext {
   // arguments, so random counters can only change from run to run through this memory.
   const RandomState* device_random = nullptr;
 
-  // Returns uninitialized memory of the kernel's device, aligned to 64 bytes (CPU) or 256 (GPU). It
-  // is valid until the kernel returns (GPU: until work that it submitted to the stream has run).
+  // Returns uninitialized memory of the kernel's device, aligned to 64 bytes (CPU) or 256 (GPU).
+  // The memory is valid until the kernel returns (GPU: until work submitted to the stream has run).
   // Each thread or stream has one block, so a second call in one kernel invalidates the first.
   void* scratch(size_t bytes);
 };

@@ -149,8 +149,8 @@ struct OpSchema {
   int count_outputs(const void* p, int num_inputs) const;
   int count_visible_outputs(const void* p, int num_inputs) const;
   int param_index(std::string_view name) const;  // returns -1 if there is no such parameter
-  // Returns the traits for operator name `file_name` in files: those of this operator or of one of
-  // kept_aliases.
+  // Returns the traits of this operator or of a kept alias, whichever has the name `file_name` in
+  // files.
   const SymbolRules& symbol_traits(std::string_view file_name) const;
   // Makes parameters from attributes by name, for graphs and gradients. Throws a type error for
   // unknown names.
@@ -177,8 +177,8 @@ struct OpSchema {
 // and their defaults.
 void set_params(OpSchema& schema, std::vector<ParamField> fields, std::shared_ptr<void> (*make)());
 
-// Builds an operator with parameters P. It has one input, `data`, unless inputs() or variadic() is
-// called.
+// Builds an operator with parameters P. The operator has one input, `data`, unless inputs() or
+// variadic() is called.
 template <class P>
 class OpBuilder {
  public:
@@ -275,7 +275,7 @@ class OpBuilder {
   }
   OpBuilder& total_outputs(auto fn) { return rule(schema_.symbol.total_outputs, fn); }
   OpBuilder& named_inputs(auto fn) { return rule(schema_.symbol.named_inputs, fn); }
-  // The alias keeps its name in files. It has the operator's traits, except for `refine` if given.
+  // The alias keeps its name in files, and has the operator's traits except for `refine` if given.
   OpBuilder& keeps_alias(std::string name, RefineFn refine = nullptr) {
     kept_aliases_.emplace_back(std::move(name), refine);
     return *this;

@@ -70,7 +70,7 @@ int64_t choose(PlanCandidates& candidates, const std::string& problem, const Tun
   if (!tuning->budget.is_left()) return build_first(candidates, 0);
   const TuningBudget::Measuring measuring(tuning->budget);
   const Measured measured = measure_first(candidates, tuning->budget);
-  // If none of the measured candidates can run, takes the first of the others that can be built.
+  // If no measured candidate can run, takes the first other candidate that can be built.
   if (measured.best < 0) return build_first(candidates, measured.next);
   if (const std::string name = candidates.name(measured.best); !name.empty())
     tuning->store.add(problem, name);

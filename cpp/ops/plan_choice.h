@@ -49,7 +49,7 @@ class TuningBudget {
   // Calls `print` with a line after every `interval` seconds of measuring and at the end.
   TuningBudget(double seconds, double interval, Print print, std::function<Clock::time_point()> now)
       : seconds_(seconds), interval_(interval), print_(std::move(print)), now_(std::move(now)) {}
-  // Returns the budget of this process: MXLITE_TUNING_SECONDS seconds. It prints its lines to
+  // Returns the budget of this process: MXLITE_TUNING_SECONDS seconds. Its lines are printed to
   // standard error.
   static TuningBudget& of_process();
 

@@ -10,7 +10,7 @@ namespace mxlite {
 
 // Stages of registration. The stages run in this order, and the files of one stage in the order of
 // their paths, so the order does not depend on the linker. An operator's kernels are tried in the
-// order of registration, so a library's kernels come before native ones.
+// order of registration, so a library's kernels come before native kernels.
 enum class Stage : uint8_t {
   kSchemas,
   kLibraryKernels,  // oneDNN's eager kernels

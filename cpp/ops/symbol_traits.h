@@ -55,7 +55,7 @@ enum class OutputType : uint8_t {
 struct SymbolTraits {
   // The operator's name in MXNet 1.x's files; empty: the same name.
   std::string file_name = {};
-  // Names of the first outputs; others are named "output", or "output<i>" if there are several.
+  // Names of the first outputs. The other names are "output", or "output<i>" if there are several.
   std::vector<std::string> output_names = {};
   // Says whether a single input is shown under its own name, not as input0, as in MXNet 1.x.
   bool names_single_input = false;

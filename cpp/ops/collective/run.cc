@@ -150,7 +150,7 @@ bool runs_in_place(const Terms& terms, const TensorSpec& data, const TensorSpec&
 namespace {
 
 // A call and the array for its result. `target` is a view of the result with the blocks of the
-// ranks first; if this view is not contiguous, the call's output is copied into it.
+// ranks first; if this view is not contiguous, the call's output is copied into `target`.
 struct Prepared {
   CollectiveCall call;
   NDArrayRef result, target;

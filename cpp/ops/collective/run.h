@@ -53,7 +53,7 @@ class BackwardScope {
   const bool outer_;
 };
 
-// Identifies calls that are numbered together: those of a process set, or messages with one rank.
+// Identifies calls that are numbered together: the calls of a process set, or messages with a rank.
 using Channel = std::tuple<int32_t, Kind, int32_t>;
 Channel channel_of(const Terms& terms);
 

@@ -16,8 +16,8 @@ struct Flushing<Fn> {
     Fn(ctx, p, in, out);
   }
 };
-// ops.cpu_kernel<flushing<kernel>>(...) registers `kernel` with flushing of subnormal numbers, also
-// in the threads of its regions (cpp/core/openmp.cc).
+// ops.cpu_kernel<flushing<kernel>>(...) registers `kernel` so that it flushes subnormal numbers,
+// also in the threads of its parallel regions (cpp/core/openmp.cc).
 template <auto Fn>
 constexpr auto flushing = &Flushing<Fn>::run;
 

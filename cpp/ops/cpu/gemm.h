@@ -9,8 +9,8 @@
 
 namespace mxlite::cpu {
 
-// For at most this many multiply-adds, the blocked loop is used. It has no parallel region and no
-// library call, so such a product may run inline on the caller's thread.
+// For at most this many multiply-adds, the blocked loop is used. The loop has no parallel region
+// and no library call, so such a product may run inline on the caller's thread.
 constexpr int64_t kSmallGemm = 16384;
 inline bool is_small_gemm(int64_t m, int64_t n, int64_t k) { return m * n * k <= kSmallGemm; }
 

@@ -1,5 +1,5 @@
-// float32 matrix times vector, as in the dense layer for a single image. It is memory-bound, so
-// several rows are read concurrently, and each thread takes further rows when it has finished.
+// float32 matrix times vector, as in the dense layer for a single image. The loop is memory-bound,
+// so it reads several rows concurrently, and each thread takes further rows when it has finished.
 #pragma once
 #include <cstdint>
 

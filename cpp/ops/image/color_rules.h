@@ -15,7 +15,7 @@ struct Rgb {
   float r, g, b;
 };
 
-// Changes the hue via hue, lightness and saturation. `turn` is in full circles.
+// Changes the hue after conversion to hue, lightness and saturation. `turn` is in full circles.
 MX_HOST_DEVICE inline Rgb turn_hue(const Rgb& v, float turn) {
   const float high = std::fmax(v.r, std::fmax(v.g, v.b)), low = std::fmin(v.r, std::fmin(v.g, v.b));
   const float range = high - low;

@@ -1,5 +1,5 @@
 // Dropout. The hidden second output is the mask: one byte per element (1: kept), with size 1 along
-// `axes`. It is written only in training mode with p > 0.
+// `axes`. The mask is written only in training mode with p > 0.
 #pragma once
 #include <optional>
 

@@ -1,5 +1,5 @@
 // im2col: (batch, channels, ...) to (batch, channels * kernel size, windows). col2im is its
-// transpose and sums overlapping windows. Each is the gradient of the other.
+// transpose and sums overlapping windows. Each operator is the gradient of the other.
 #pragma once
 #include "cpp/ops/nn/spatial.h"
 

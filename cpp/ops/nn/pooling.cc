@@ -52,7 +52,7 @@ Specs infer_pooling_specs(const PoolingParams& p, std::span<const TensorSpec> in
   const int spatial = data.ndim() - 2;
   Shape size = Shape::filled(spatial, 1);
   if (!p.global_pool) {
-    // As in MXNet 1.x, pad may have several entries for a 1-D kernel; the first one is used.
+    // As in MXNet 1.x, pad may have several entries for a 1-D kernel; only the first entry is used.
     const bool surplus = p.kernel.ndim() == 1 && p.pad.ndim() > 1;
     check_window(kPoolingOp, p.kernel, p.stride, Shape{}, surplus ? Shape{p.pad[0]} : p.pad);
     const SpatialWindow w = p.window(data);

@@ -55,7 +55,7 @@ bool is_empty_list(const AttrValue& value) {
   return numbers && numbers->empty();
 }
 
-// Returns the documentation of the arrays that follow those of the weights.
+// Returns the documentation of the arrays that follow the arrays of the weights.
 std::string extra_doc(const MultiRow& row) {
   if (row.preloaded) return "";
   std::string fields;

@@ -1,7 +1,7 @@
-// Updates of many weights in one call, which lists the arrays of the first weight, then those of
-// the second, and so on. The parameters are those of the update of one weight; each is one number
-// or a list with one number per weight. Numbers that change from step to step may be passed in
-// arrays instead (LoadedFields), so that a call in a graph stays the same.
+// Updates of many weights in one call, which lists the arrays of the first weight, then the arrays
+// of the second, and so on. The parameters are those of the update of one weight; each parameter is
+// one number or a list with one number per weight. Numbers that change from step to step may be
+// passed in arrays instead (LoadedFields), so that a call in a graph stays the same.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -85,7 +85,7 @@ struct MultiRow {
   std::vector<std::string> loaded = {};  // names of LoadedFields
   unsigned required_loaded = 0;  // bit k: field k is required, as a parameter or in an array
   const char* count_name = "num_weights";
-  // Parameters whose names differ from those in P; they must have one number per weight.
+  // Parameters with other names than in P, which must have one number per weight.
   std::map<std::string, std::string> renamed = {{"lr", "lrs"}, {"wd", "wds"}, {"eta", "etas"}};
   std::vector<std::string> aliases = {};
 
@@ -103,16 +103,16 @@ struct MultiRow {
     const auto found = std::find(loaded.begin(), loaded.end(), field);
     return found == loaded.end() ? -1 : static_cast<int>(found - loaded.begin());
   }
-  // Returns whether `extra` arrays after those of the weights contain the loaded fields. There are
-  // two such arrays: "numbers", with a row per field and a number per weight, and the factor on all
-  // gradients; or, in MXNet 1.x's form, the learning rates and the weight decays.
+  // Returns whether `extra` arrays after the arrays of the weights contain the loaded fields. There
+  // are two such arrays: "numbers", with a row per field and a number per weight, and the factor on
+  // all gradients; or, in MXNet 1.x's form, the learning rates and the weight decays.
   static bool loads(size_t extra) { return extra == 2; }
   bool takes(size_t extra) const {
     return loads(extra) || (!preloaded && (extra == 1 || (extra == 0 && !needs_scale)));
   }
 };
 
-// The arrays that follow those of the weights in a call.
+// The arrays that follow the arrays of the weights in a call.
 template <class P>
 struct ExtraArrays {
   std::array<TensorRef, LoadedFields<P>::kNumber> loaded;  // if `loads`: one number per weight

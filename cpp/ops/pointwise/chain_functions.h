@@ -7,7 +7,7 @@
 namespace mxlite::pointwise {
 
 // Functions that only generated kernels have, because they would increase the number of registers
-// of the whole interpreter. Their numbers continue those of ChainUnary.
+// of the whole interpreter. The numbers of these functions follow the numbers of ChainUnary.
 using GeneratedBinary = std::tuple<Hypot>;
 using GeneratedUnary =
     std::tuple<Cbrt, Rcbrt, Log10, Log2, Sin, Cos, Tan, Arcsin, Arccos, Arctan, Sinh, Cosh, Arcsinh,

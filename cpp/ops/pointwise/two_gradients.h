@@ -25,7 +25,7 @@ inline std::vector<ValueRef> remainder_gradients(GradBuilder& g, const char* rou
       [&] { return g.neg(g.mul(dy, g.emit(round, {g.div(g.input(0), g.input(1))}))); });
 }
 
-// A GradFn from the expressions of both sides, which may use `g`.
+// Makes a GradFn from an expression for each side. The expressions may use `g`.
 #define MX_GRADS(left, right)                            \
   [](GradBuilder& g) -> std::vector<ValueRef> {          \
     return two_gradients(                                \

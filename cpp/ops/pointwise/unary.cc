@@ -80,7 +80,7 @@ const UnaryRow kRows[] = {
     {"_contrib_isfinite", "1 where data is neither NaN nor infinite, else 0.", nullptr},
 };
 
-// Functions of numbers. They reject booleans, because a bool array could not hold their results.
+// Functions of numbers, which reject booleans, because a bool array could not hold the results.
 const UnaryRow kNumberRows[] = {
     keeps_integers(keeps_zeros({"negative", "-data.", MX_GRAD(g.neg(dy(g)))})),
     keeps_zeros({"sqrt", "Square root.", MX_GRAD(g.mul_scalar(g.div(dy(g), y(g)), 0.5))}),

@@ -137,7 +137,7 @@ Specs infer_concat(const ConcatParams& p, std::span<const TensorSpec> in) {
       {float_shape("Concat", p, in.first(count)), is_signed ? DType::kInt8 : DType::kUInt8});
 }
 
-// Checks both operands and their ranges. The output is signed if one operand is.
+// Checks both operands and their ranges. The output is signed if one operand is signed.
 DType check_pair(const char* op, const RangeParams& p, std::span<const TensorSpec> in) {
   check_quantized(op, "lhs", in[0]);
   check_quantized(op, "rhs", in[1]);

@@ -98,7 +98,7 @@ Specs infer_entropy(const EntropyParams& p, std::span<const TensorSpec> in) {
   return {kOneFloat, kOneFloat};
 }
 
-// The first output has the shape of the first input; all others are single numbers.
+// The first output has the shape of the first input; other inputs and outputs are single numbers.
 void refine_ranged(const void* params, PartialShapes& shapes) {
   refine_like_first(params, shapes);
   for (int i = 1; i < shapes.num_inputs(); ++i)

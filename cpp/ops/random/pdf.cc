@@ -102,7 +102,7 @@ Grads gradient(GradBuilder& g) {
   return grads;
 }
 
-// The result has the sample's shape, whose leading dimensions are those of the parameters.
+// The result has the sample's shape, which begins with the dimensions of the parameters.
 void refine(const void* params, PartialShapes& shapes) {
   refine_like_first(params, shapes);
   for (int i = 1; i < shapes.num_inputs(); ++i) {

@@ -67,7 +67,7 @@ ValueRef products_before(GradBuilder& g, ValueRef x) {
   return result;
 }
 
-// Composite gradients use it, because product_of_others treats the positions of zeros as constant.
+// Used by composite gradients, because product_of_others treats the positions of zeros as constant.
 ValueRef product_of_others_exactly(GradBuilder& g, ValueRef x, const AxisMask& mask) {
   const Shape shape = g.input_spec(0).shape;
   if (shape.size() == 0) return x;

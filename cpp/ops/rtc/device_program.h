@@ -17,8 +17,8 @@ class DeviceProgram {
     CodeLoader::Function function;
   };
 
-  // Returns the process's object for equal programs, without compiling. It is never destroyed,
-  // because device work may use the code until the process ends.
+  // Returns the process's object for equal programs, without compiling. The object is never
+  // destroyed, because device work may use the code until the process ends.
   static DeviceProgram& get(SourceProgram program);
 
   // Compiles for the device unless the result exists in memory or on disk

@@ -1,5 +1,5 @@
-// Operators that choose the storage type of their results. Rules of cpp/sparse run them, even on
-// dense arrays; symbols read the names, shapes and types that are defined here.
+// Operators that choose the storage type of their results. Rules of cpp/sparse run these operators,
+// even on dense arrays; symbols read the names, shapes and types that are defined here.
 #include "cpp/ops/sparse/storage.h"
 
 #include "cpp/ops/reduce/reduce.h"

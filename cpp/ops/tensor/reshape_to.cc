@@ -1,4 +1,4 @@
-// _reshape_to: reshape to a literal shape, without Reshape's codes. Gradients and views emit it.
+// _reshape_to, which gradients and views emit: reshape to a literal shape, without Reshape's codes.
 #include "cpp/ops/tensor/reshape_to.h"
 
 #include "cpp/ops/dimensions.h"

@@ -148,7 +148,7 @@ MX_HOST_DEVICE void sample_gradient(const P& p, int64_t n, double* work, const T
   out.max_time[n] = rounded<T>(time_grad);
   T* const lag_grad = out.lags + n * events;
   for (int64_t e = p.lengths[n]; e < events; ++e) lag_grad[e] = rounded<T>(0);
-  double since = 0;  // derivative with respect to the time of this event and all later ones
+  double since = 0;  // derivative with respect to the time of this event and all later events
   for (int64_t e = p.lengths[n] - 1; e >= 0; --e) {
     const int64_t k = p.marks[n * events + e];
     const EventInterval i(p, n, k, work[e], lengths[e]);

@@ -71,7 +71,7 @@ void matmul_native(KernelContext&, const NoParams&, Inputs in, Outputs out) {
                                        Shape(rhs.span().first(rhs.ndim() - 2)));
   const Strides lhs_steps = batch_steps(lhs, batch, s.m * s.k);
   const Strides rhs_steps = batch_steps(rhs, batch, s.k * s.n);
-  // gemm_batch handles the last leading axis, and this loop handles the others.
+  // gemm_batch handles the last leading axis, and this loop handles the other leading axes.
   const int last = batch.ndim() - 1;
   const int64_t inner = batch[last], outer = batch.size() / inner;
   const size_t bytes = dtype_size(in[0].dtype);
@@ -92,7 +92,7 @@ void matmul_native(KernelContext&, const NoParams&, Inputs in, Outputs out) {
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  // Small products may run in the caller's thread; the others open parallel regions.
+  // Small products may run in the caller's thread; other products open parallel regions.
   ops.cpu_kernel<cpu::flushing<&dot_native>>(
       "dot", {.name = "small", .supports = supports_if<&small_dot>()});
   ops.cpu_kernel<cpu::flushing<&dot_native>>("dot", kWorkerOnly);

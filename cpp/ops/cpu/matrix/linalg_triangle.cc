@@ -133,7 +133,7 @@ void makediag_native(KernelContext&, const LinalgOffsetParams& p, Inputs in, Out
 }
 
 // Calls fn(offset in the matrices, offset in the packed triangles) for every entry of the
-// triangles: row after row of lower triangles, column after column of upper ones.
+// triangles: row after row of lower triangles, column after column of upper triangles.
 void for_each_triangle_entry(const LinalgTrianParams& p, int64_t batch, int64_t n, auto fn) {
   int64_t packed = 0;
   const int64_t line_step = p.is_lower() ? n : 1, step = p.is_lower() ? 1 : n;

@@ -1,5 +1,5 @@
-// The blocked loops of dot-product attention, compiled once per instruction set. They process
-// queries in blocks of rows and keys in blocks of columns, and store the scores of one pair of
+// The blocked loops of dot-product attention, compiled once per instruction set. A loop processes
+// queries in blocks of rows and keys in blocks of columns, and stores the scores of one pair of
 // blocks at a time. T is the compute type: double for double, float for float and 16-bit floats, or
 // bfloat16 for bfloat16 if has_bfloat16_attention(). With bfloat16, factors of matrix products are
 // rounded to bfloat16, while sums and the operations between the products are float32.
@@ -53,7 +53,7 @@ struct AttentionPlan {
 };
 
 // Returns whether this processor multiplies bfloat16 tiles (AMX). AVX512_BF16 is not used, because
-// its dot products were measured to be slower here than float32 ones.
+// its dot products were slower in these loops than dot products of float32.
 bool has_bfloat16_attention();
 
 // Plans use the widest vectors of this processor. `scratch` has plan.bytes(call) bytes, aligned to

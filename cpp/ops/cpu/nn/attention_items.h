@@ -23,8 +23,8 @@ class AttentionScratch {
 };
 
 // An item is a part of the query blocks that use one key head. Calls `pack(b, key_head)` unless
-// this key head is the one in `packed`, and then `block(b, h, first, rows)` for each block, one
-// query head of the group after the other.
+// `packed` is this key head, and then `block(b, h, first, rows)` for each block, one query head of
+// the group after the other.
 template <class Pack, class Block>
 void run_item(const AttentionCall& c, const AttentionPlan& plan, int64_t item, int64_t& packed,
               Pack&& pack, Block&& block) {

@@ -70,8 +70,8 @@ struct ScoreRow {
   }
   MX_INLINE void put(int64_t i, Vec v) const { std::memcpy(values + i, &v, sizeof v); }
 
-  // Adds the mask to the first `valid` scores and sets the others to -inf, so that their weight is
-  // 0.
+  // Adds the mask to the first `valid` scores and sets the other scores to -inf, so that their
+  // weight is 0.
   void mask_scores(int64_t valid, const HeadRows* mask, int64_t row, int64_t first) const {
     if (mask)
       with_floating(mask->dtype, [&]<class U>(U) {

@@ -50,8 +50,8 @@ struct AttentionSizes<bfloat16> {
   static constexpr int64_t kForwardRows = 32, kBackwardRows = 128;   // maximum number of queries
                                                                      // per block
   static constexpr int64_t kForwardKeys = 256, kBackwardKeys = 128;  // keys per block
-  // Distance of rows of scores in elements. It is not a multiple of a page, because such rows would
-  // share few cache sets.
+  // Distance of rows of scores in elements. The distance is not a multiple of a page, because such
+  // rows would share few cache sets.
   static constexpr int64_t kForwardStride = kForwardKeys + kTile;
   static constexpr int64_t kBackwardStride = kBackwardKeys + kTile;
 

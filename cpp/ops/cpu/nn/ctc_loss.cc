@@ -31,7 +31,7 @@ struct Problem {
     while (count < labels && value_at(*label, n * labels + count) != padding) ++count;
     return count;
   }
-  // Returns the class of state s: blank for even states, a label for odd ones.
+  // Returns the class of state s: blank for even states, a label for odd states.
   int64_t state_class(int64_t n, int64_t s) const {
     if (s % 2 == 0) return blank;
     return std::clamp<int64_t>(value_at(*label, n * labels + s / 2), 0, classes - 1);

@@ -108,7 +108,7 @@ void dropout_native(KernelContext& ctx, const DropoutParams& p, Inputs in, Outpu
   });
 }
 
-// Requires a mask of the data's shape and p > 0; the pass that emits this operator checks both.
+// Requires a mask of the data's shape and p > 0, which the pass that emits this operator checks.
 void dropout_add_native(KernelContext& ctx, const DropoutParams& p, Inputs in, Outputs out) {
   uint8_t* const mask = out[1].as<uint8_t>();
   dispatch_floating("Dropout", in[0].dtype, [&]<class T>(T) {

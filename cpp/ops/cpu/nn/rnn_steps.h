@@ -56,8 +56,8 @@ struct RnnBackward : RnnLayer<T> {
   const T *last_hidden_grad = nullptr, *last_cell_grad = nullptr;
   T *first_hidden_grad = nullptr, *first_cell_grad = nullptr;
   // Gradients of the gates before activation, [rows][gate_stride()]. The order for gru is n of the
-  // input, r, z, n of the state. So the gates of the input and those of the state are contiguous,
-  // but the input's gates are not in the order of the weight.
+  // input, r, z, n of the state. So the gates of the input and the gates of the state are
+  // contiguous, but the input's gates are not in the order of the weight.
   T* gate_grads = nullptr;
   T* out_grads = nullptr;    // [rows][out_pad], projection: gradient of its output
   T* hidden_grad = nullptr;  // [batch][out_pad], carried from step to step

@@ -40,7 +40,7 @@ PrimitiveCallRef cached_call(const char* op, const Key& key, auto&& make) {
   return found->primitive() ? found : nullptr;
 }
 
-// Registers a kernel at Stage::kLibraryKernels, so that it is tried before the native one.
+// Registers a kernel at Stage::kLibraryKernels, so that it is tried before the native kernel.
 template <class P, PrimitiveCallRef (*Prepare)(const P&, SpecSpan, SpecSpan), auto Run>
 void add_kernel(OpRegistry& ops, const char* op) {
   Kernel k;

@@ -39,7 +39,7 @@ PrimitiveCallRef prepare(const FullyConnectedParams& p, SpecSpan in, SpecSpan) {
   const RowsColumns size = fully_connected_rows(p, in[0].shape);
   // Small products run inline in the native kernel.
   if (cpu::is_small_gemm(size.rows, p.num_hidden, size.columns)) return nullptr;
-  // The native kernel runs matrix_vector for these.
+  // The native kernel computes single float32 rows by matrix_vector.
   if (size.rows == 1 && in[0].dtype == DType::kFloat32) return nullptr;
   Key key("FullyConnected");
   key.add(size.rows).add(size.columns).add(in[1]).add(static_cast<int64_t>(in.size()));

@@ -72,7 +72,7 @@ std::optional<Plan> plan_forward(const PlanRequest& r, bool transposed, MakeDesc
 // on 4,096 pixels.
 bool is_cheap_to_pack(const PlanRequest& r) {
   constexpr int64_t kLeastBatch = 8, kLeastPixels = 4096;
-  constexpr int64_t kVeryLargeBatch = 32, kLeastPixelsOfIt = 1536;  // with these, packing takes up
+  constexpr int64_t kVeryLargeBatch = 32, kLeastPixelsOfIt = 1536;  // packing then takes up
                                                                     // to 6 %
   constexpr size_t kLeastBytes = 256 << 10;
   const Shape &output = r.outputs[0].shape, &weight = r.inputs[1].shape;

@@ -109,7 +109,7 @@ template <>
 inline void unary_loop<GammaLn, float>(const void* x, void* y, int64_t n, const void* /*args*/) {
   gamma_loop<GammaLn>(x, y, n, [](double v) {
     const ShiftedGamma g = shifted_gamma(v);
-    // Where the result is 0, the two logarithms would differ by a rounding error.
+    // For 1 and 2 the result is exactly 0, but the two logarithms differ by a rounding error.
     return v == 1.0 || v == 2.0 ? 0.0 : g.log_gamma - std::log(g.product);
   });
 }

@@ -1,4 +1,4 @@
-// Element-wise functions that all dtypes have, and those with parameters.
+// Element-wise functions for all dtypes, and element-wise functions with parameters.
 #include "cpp/ops/cpu/pointwise/tables.h"
 #include "cpp/ops/pointwise/params.h"
 #include "cpp/ops/registration.h"

@@ -87,7 +87,7 @@ T find_extreme(const T* x, int64_t n) {
       lanes[k] = better(v, lanes[k]);
       unordered |= v != v;
     }
-  for (; i < n; i += kLength) {  // the last vector may overlap the one before it
+  for (; i < n; i += kLength) {  // the last vector may overlap its predecessor
     const Vector<T> v = load_vector(x + (i + kLength <= n ? i : n - kLength));
     lanes[0] = better(v, lanes[0]);
     unordered |= v != v;

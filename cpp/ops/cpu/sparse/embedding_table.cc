@@ -119,7 +119,7 @@ int64_t EmbeddingTable::insert(int64_t id) {
   return slots_->add(id);
 }
 
-// Returns the slot of each distinct id; -1 if the table does not have it.
+// Returns the slot of each distinct id, or -1 if the table lacks the id.
 std::vector<int64_t> EmbeddingTable::find(const EmbeddingPlan& plan, bool inserts) {
   const std::vector<int64_t>& ids = plan.ids();
   std::vector<int64_t> slots(ids.size());

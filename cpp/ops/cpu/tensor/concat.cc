@@ -8,8 +8,8 @@
 namespace mxlite {
 namespace {
 
-// Calls copy(part, its shape, memory in the joined array, strides there) for each part. If
-// `stacked`, the parts lack the axis.
+// Calls copy(part, its shape, address and strides of the part in the joined array) for each part.
+// If `stacked`, the parts lack the axis.
 void for_each_part(const TensorRef& joined, int axis, bool stacked, Inputs parts, auto&& copy) {
   Strides strides = joined.strides;
   Shape shape = joined.shape;

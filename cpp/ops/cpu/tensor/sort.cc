@@ -1,6 +1,6 @@
 // An entry is a key, with an index if the caller needs it (ordering.h). Each element of a row
 // becomes an entry. Rows of moderate length are sorted in groups by a network. If the axis is not
-// the last one, neighboring rows are read and written together, because their elements share cache
+// the last axis, neighboring rows are read and written together, because their elements share cache
 // lines.
 #include "cpp/ops/tensor/sort.h"
 

@@ -1,6 +1,6 @@
-// Matrix products of 16-bit floats whose rows do not begin at multiples of 16 bytes, such as those
-// of a vocabulary of 50257. Tensor cores cannot load such rows, so the products run on copies whose
-// rows begin at multiples of 128 bytes.
+// Matrix products of 16-bit floats whose rows do not begin at multiples of 16 bytes, such as rows
+// of length 50257, the size of a vocabulary. Tensor cores cannot load such rows, so the products
+// run on copies whose rows begin at multiples of 128 bytes.
 #pragma once
 #include "cpp/ops/cuda/matrix/gemm.h"
 

@@ -125,7 +125,7 @@ __global__ void bilinear_resize_gradient(int64_t n, Planes q, const void* grad, 
   }
 }
 
-// Both kernels of one operation: for float and for double.
+// The kernels of one operation for float and for double.
 using PlaneKernel = void (*)(int64_t, Planes, const void*, void*);
 void run(KernelContext& ctx, PlaneKernel single, PlaneKernel wide, const Planes& q,
          const TensorRef& in, const TensorRef& out) {

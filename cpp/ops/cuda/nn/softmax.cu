@@ -1,4 +1,4 @@
-// If the axis is the last one, a row that fits into the registers of a warp is processed by one
+// If the axis is the last axis, a row that fits into the registers of a warp is processed by one
 // warp and read once; a longer row by one block. Otherwise one thread processes a row, because then
 // neighboring threads read neighboring elements.
 #include <initializer_list>

@@ -1,4 +1,4 @@
-// Element-wise functions that every dtype has, and those with parameters.
+// Element-wise functions for all dtypes, and element-wise functions with parameters.
 #include "cpp/ops/cuda/pointwise/loops.cuh"
 #include "cpp/ops/pointwise/params.h"
 #include "cpp/ops/registration.h"

@@ -6,7 +6,7 @@
 namespace mxlite::cuda {
 
 // If last_channels is above 0, data, weight and sums are stored channels-last; data and weight
-// then have last_channels channels, of which only the first ones are used. A null bias adds
+// then have last_channels channels, of which only the first are used. A null bias adds
 // nothing.
 void convolve_in_loops(KernelContext& ctx, const ConvolutionParams& p, const TensorSpec& data_spec,
                        const Shape& output, int64_t last_channels, const void* data,

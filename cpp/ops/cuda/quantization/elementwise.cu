@@ -101,7 +101,7 @@ void flatten(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   give_range(ctx, Range::of(in[1], in[2]), out);
 }
 
-// Widens the range to contain that of the next part. The first part sets it.
+// Widens the range to contain the range of the next part. The first part sets the range.
 __global__ void widen_range(Range next, bool first, RangeOut out) {
   const float low = next.low(), high = next.high();
   out.set(first ? low : fminf(*out.low, low), first ? high : fmaxf(*out.high, high));

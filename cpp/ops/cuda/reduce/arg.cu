@@ -1,4 +1,4 @@
-// argmax and argmin: one block per row if the axis is the last one, else one thread per result.
+// argmax and argmin: one block per row if the axis is the last axis, else one thread per result.
 #include "cpp/ops/cuda/extreme.cuh"
 #include "cpp/ops/cuda/reduce/reduce.cuh"
 #include "cpp/ops/registration.h"

@@ -118,7 +118,7 @@ struct ReduceTarget {
   void* out = nullptr;  // null if only `centers` receives the result
   DType dtype = DType::kFloat32;
   T* centers = nullptr;        // optional: also receives the result
-  const T* factors = nullptr;  // optional: the result is divided by these
+  const T* factors = nullptr;  // optional: divisors of the results
 
   __device__ __forceinline__ void write_result(int64_t result, Wide<T> total) const {
     total = finished(finish, total);

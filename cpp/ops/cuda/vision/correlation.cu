@@ -9,7 +9,7 @@
 namespace mxlite::cuda {
 namespace {
 
-// Coordinates are those of the zero-padded images.
+// Coordinates refer to the zero-padded images.
 struct Patches {
   const void *first, *second, *grad;  // grad: gradient of the output
   DType dtype;
