@@ -61,7 +61,7 @@ struct CollectiveCall {
 // Is notified of the end of each call that a task has made.
 class CallOwner {
  public:
-  // Called once for each call that was begun, on any thread and perhaps before `begin` returns.
+  // Must be called once for each begun call, on any thread and perhaps before `begin` returns.
   // `position` is the argument of `begin`; the error is null on success.
   virtual void call_ended(size_t position, std::exception_ptr error) noexcept = 0;
 

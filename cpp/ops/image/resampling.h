@@ -74,8 +74,8 @@ MX_HOST_DEVICE inline Place place_of(Interpolation kind, int64_t o, int64_t from
   return {static_cast<int64_t>(below), center - below};
 }
 
-// For uint8 with integer arithmetic, as in OpenCV: two source pixels and their weights in units of
-// 1/2048.
+// Two source pixels and their weights in units of 1/2048, for integer arithmetic on uint8 as in
+// OpenCV.
 struct FixedTap {
   int64_t first, second;
   int32_t weight[2];

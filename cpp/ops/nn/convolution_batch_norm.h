@@ -1,11 +1,11 @@
 // Fused operator for training: a convolution without bias, BatchNorm of its result, and optionally
 // an addition and relu. A kernel can sum the channels while it stores the convolution's result.
-// Emitted only by graph/passes/fuse_statistics.cc, for channels-last layouts.
+// Only graph/passes/fuse_statistics.cc emits this operator, for channels-last layouts.
 //
 // Inputs: data, weight, gamma, beta, moving_mean, moving_var, and with `added` the array to add.
-// Outputs: result, mean, inverse standard deviation, the convolution's result, float32 memory
-// (2, C) for the sums of its channels and of their squares, which only kernels read, and with
-// `added` one bit per element, set where relu was active.
+// Outputs: result, mean, inverse standard deviation, the convolution's result, float32 memory (2,
+// C) for the sums of its channels and of their squares, which only kernels read, and with `added`
+// one bit per element, set where relu was active.
 #pragma once
 #include "cpp/ops/nn/batch_norm.h"
 #include "cpp/ops/nn/convolution.h"

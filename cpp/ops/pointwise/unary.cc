@@ -32,7 +32,7 @@ struct UnaryRow {
   bool keeps_integers = false;  // in numpy mode, where functions of numbers give floats
 };
 
-// Marks that f(0) = 0. Only used if the result for a sparse array is sparse in 1.x, too.
+// Marks that f(0) = 0. Use it only if the result for a sparse array is sparse in 1.x, too.
 UnaryRow keeps_zeros(UnaryRow row) {
   row.keeps_zeros = true;
   return row;

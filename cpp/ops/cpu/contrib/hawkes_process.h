@@ -31,7 +31,7 @@ struct Process {
   int64_t samples, kinds, events;
 };
 
-// The interval from the last event of a kind to a later time, and the kind's state at its start.
+// The interval from the last event of a kind to a later time, with the kind's state at the start.
 struct EventInterval {
   double mu, alpha, beta, state, length, decay;
 

@@ -1,5 +1,5 @@
-// Convolution and BatchNorm by the kernels of the separate operators. Only a reference for tests of
-// the GPU kernels: CPU graphs never contain this operator.
+// Convolution and BatchNorm by the kernels of the separate operators. This kernel is only a
+// reference for tests of the GPU kernels: CPU graphs never contain this operator.
 #include "cpp/ops/nn/convolution_batch_norm.h"
 
 #include <vector>

@@ -32,8 +32,8 @@ struct BatchNormGradCall {
   const void *output_grad = nullptr, *data = nullptr, *gamma = nullptr, *mean = nullptr,
              *inv_std = nullptr;
   void *data_grad = nullptr, *gamma_grad = nullptr, *beta_grad = nullptr;
-  // With a following relu, the output's gradient passes where relu passed values. Relu's output or
-  // its bits show where, or beta, with which relu's input is recomputed.
+  // With a following relu, the output's gradient passes where relu passed values: where relu_output
+  // is positive, relu_bits is set, or relu's input, recomputed with relu_beta, is positive.
   const void *relu_output = nullptr, *relu_beta = nullptr;
   const uint8_t* relu_bits = nullptr;
   const void* other_grad = nullptr;  // optional: added to output_grad

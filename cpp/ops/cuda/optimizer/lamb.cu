@@ -10,7 +10,7 @@ namespace {
 using namespace optimizer;  // NOLINT: rules and their parameters
 
 constexpr unsigned kMostParts = 512;  // blocks that share one weight
-// Elements of the steps that scratch memory holds, unless one weight is longer.
+// Maximum number of elements whose steps scratch memory holds, unless one weight is longer.
 constexpr int64_t kMostSteps = int64_t{1} << 24;
 
 struct LambRule {
