@@ -180,8 +180,7 @@ Primitive make_reorder(const Desc& from, const Desc& to) {
   return Primitive(dnnl::reorder::primitive_desc(engine(), from, engine(), to, user_scratchpad()));
 }
 
-// ---- PrimitiveCall
-// ---------------------------------------------------------------------------
+// ---- PrimitiveCall ---------------------------------------------------------------------------
 
 PrimitiveCall::PrimitiveCall(const dnnl::primitive_desc_base& pd,
                              std::initializer_list<Operand> operands)
