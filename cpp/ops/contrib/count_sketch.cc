@@ -23,8 +23,8 @@ Specs infer_count_sketch(const CountSketchParams& p, std::span<const TensorSpec>
                    kCountSketchOp, ": ", kNames[i], " must have shape ", Shape{1, data.back()},
                    " for data of shape ", data, ", got ", shape);
   }
-  MX_CHECK_DTYPE(in[2].dtype == in[0].dtype, kCountSketchOp, ": s must be of dtype ", in[0].dtype,
-                 " as data, got ", in[2].dtype);
+  MX_CHECK_DTYPE(in[2].dtype == in[0].dtype, kCountSketchOp, ": s must have the dtype of data, ",
+                 in[0].dtype, ", got ", in[2].dtype);
   Shape out = data;
   out[out.ndim() - 1] = p.out_dim;
   return Specs{TensorSpec{out, in[0].dtype}};

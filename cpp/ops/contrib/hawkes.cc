@@ -28,8 +28,8 @@ Specs infer_hawkes(const NoParams&, std::span<const TensorSpec> in) {
       MX_CHECK_DTYPE(!is_floating(in[i].dtype) && in[i].dtype != DType::kBool, kHawkesOp,
                      ": marks must be of an integer type, got ", in[i].dtype);
     else
-      MX_CHECK_DTYPE(in[i].dtype == in[0].dtype, kHawkesOp, ": ", kInputs[i], " must be of dtype ",
-                     in[0].dtype, " as lda, got ", in[i].dtype);
+      MX_CHECK_DTYPE(in[i].dtype == in[0].dtype, kHawkesOp, ": ", kInputs[i],
+                     " must have the dtype of lda, ", in[0].dtype, ", got ", in[i].dtype);
   }
   return Specs{TensorSpec{samples, in[0].dtype}, in[3]};
 }

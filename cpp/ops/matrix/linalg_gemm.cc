@@ -15,8 +15,8 @@ void check_matrices(const char* op, std::span<const TensorSpec> in, bool halves)
     MX_CHECK_DTYPE(is_floating(in[i].dtype) && (halves || !is_half(in[i].dtype)), op,
                    ": dtype must be ", halves ? "a float type" : "float32 or float64", ", got ",
                    in[i].dtype);
-    MX_CHECK_DTYPE(in[i].dtype == in[0].dtype, op, ": all matrices must have dtype ", in[0].dtype,
-                   " as the first one, got ", in[i].dtype);
+    MX_CHECK_DTYPE(in[i].dtype == in[0].dtype, op, ": all inputs must have the dtype of A, ",
+                   in[0].dtype, ", got ", in[i].dtype);
   }
 }
 

@@ -81,7 +81,7 @@ Specs infer_solve(const NoParams&, std::span<const TensorSpec> in) {
   const Shape &a = in[0].shape, &b = in[1].shape;
   bool fits = a.ndim() == b.ndim();
   for (int i = 0; fits && i < a.ndim() - 1; ++i) fits = may_equal(a[i], b[i]);
-  MX_CHECK_SHAPE(fits, "linalg.solve: b must have the rows and the batch of a, got shapes ", a,
+  MX_CHECK_SHAPE(fits, "linalg.solve: b must have the batch of a and as many rows, got shapes ", a,
                  " and ", b);
   return {in[1]};
 }

@@ -40,7 +40,7 @@ DType common_type(std::span<const TensorSpec> in, bool narrow) {
 
 Specs infer_multicast(const AmpMulticastParams& p, std::span<const TensorSpec> in) {
   MX_CHECK(p.num_outputs == static_cast<int>(in.size()),
-           "amp_multicast: num_outputs must be the number of arrays ", in.size(), ", got ",
+           "amp_multicast: num_outputs must be the number of arrays, ", in.size(), ", got ",
            p.num_outputs);
   const DType common = common_type(in, p.cast_narrow);
   Specs out;

@@ -114,7 +114,7 @@ Shape resolve_codes(const ReshapeParams& p, const Shape& given) {
   if (inferred >= 0) {
     const int64_t others = count_elements(to);
     MX_CHECK_SHAPE(others != 0, "Reshape: -1 in shape ", p.shape,
-                   " cannot be inferred, the other dimensions have no elements");
+                   " cannot be inferred, because the other dimensions have no elements");
     if (is_known(others) && from.is_known()) {
       to[inferred] = from.size() / others;
     } else {
@@ -194,8 +194,8 @@ Specs infer_reshape_like(const ReshapeLikeParams& p, std::span<const TensorSpec>
   for (int i = r.begin; i < r.end; ++i) to.push_back(rhs[i]);
   for (int i = l.end; i < lhs.ndim(); ++i) to.push_back(lhs[i]);
   MX_CHECK_SHAPE(may_equal(count_elements(to), count_elements(lhs)), "reshape_like: lhs of shape ",
-                 lhs, " has ", count_elements(lhs), " elements, shape ", to,
-                 " made with rhs of shape ", rhs, " needs ", count_elements(to));
+                 lhs, " has ", count_elements(lhs), " elements, but the result, of shape ", to,
+                 " from rhs of shape ", rhs, ", has ", count_elements(to));
   return {{to, in[0].dtype}};
 }
 
@@ -241,9 +241,9 @@ Shape resolve_reshape(const ReshapeParams& p, const Shape& from) {
   const bool old_form = p.shape.ndim() == 0 && p.target_shape.ndim() > 0;
   const Shape to = old_form ? resolve_target_shape(p, from) : resolve_codes(p, from);
   MX_CHECK_SHAPE(may_equal(count_elements(to), count_elements(from)), "Reshape: data of shape ",
-                 from, " has ", count_elements(from), " elements, shape ",
-                 old_form ? p.target_shape : p.shape, " makes it ", to, " with ",
-                 count_elements(to));
+                 from, " has ", count_elements(from), " elements, but shape ",
+                 old_form ? p.target_shape : p.shape, " gives ", to, " with ", count_elements(to),
+                 " elements");
   return to;
 }
 

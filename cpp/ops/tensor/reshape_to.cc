@@ -9,8 +9,8 @@ namespace {
 
 Specs infer_reshape_to(const ReshapeToParams& p, std::span<const TensorSpec> in) {
   MX_CHECK_SHAPE(may_equal(p.shape.size(), count_elements(in[0].shape)), "reshape: array of shape ",
-                 in[0].shape, " has ", count_elements(in[0].shape), " elements, shape ", p.shape,
-                 " needs ", p.shape.size());
+                 in[0].shape, " has ", count_elements(in[0].shape), " elements, but shape ",
+                 p.shape, " needs ", p.shape.size());
   return {{p.shape, in[0].dtype}};
 }
 

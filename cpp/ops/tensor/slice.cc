@@ -74,7 +74,7 @@ Specs infer_slice_like(const SliceLikeParams& p, std::span<const TensorSpec> in)
   const Shape& like = in[1].shape;
   const auto cut = [&](int axis, int like_axis) {
     MX_CHECK_SHAPE(may_be_at_most(like[like_axis], to[axis]), "slice_like: axis ", axis,
-                   " of data must be at least as long as that of shape_like, got shapes ",
+                   " of data must be at least as long as the axis of shape_like, got shapes ",
                    in[0].shape, " and ", like);
     to[axis] = like[like_axis];
   };
