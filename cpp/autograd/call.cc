@@ -45,6 +45,18 @@ void record_view(const OpSchema& op, const ParamsRef& params, const NDArrayRef& 
 
 namespace {
 
+// Returns the inputs for the tape: copies of those that the call overwrites, because gradients read
+// the values that the call has read.
+NDArrays inputs_to_record(std::span<const NDArrayRef> inputs, std::span<const NDArrayRef> out) {
+  NDArrays result(inputs.begin(), inputs.end());
+  for (NDArrayRef& input : result)
+    if (std::ranges::any_of(out, [&](const NDArrayRef& a) {
+          return a && input && a->storage() && a->storage() == input->storage();
+        }))
+      input = call_op("_copy", {input});
+  return result;
+}
+
 NDArrays call_as_given(const OpSchema& op, const ParamsRef& params,
                        std::span<const NDArrayRef> inputs, InvokeOptions options) {
   if (graph::Trace* trace = graph::Trace::current()) {
@@ -64,13 +76,16 @@ NDArrays call_as_given(const OpSchema& op, const ParamsRef& params,
   std::optional<engine::WriteLine> write_line;
   if (!options.out.empty()) write_line.emplace(options.origin);
   for (const NDArrayRef& a : options.out) check_writable(op.name.c_str(), a);
+  const NDArrays kept =
+      record && !options.out.empty() ? inputs_to_record(inputs, options.out) : NDArrays();
   NDArrays outputs = invoke(op, params, inputs, options);
   if (numpy && options.out.empty()) [[unlikely]]
     for (const NDArrayRef& output : outputs) output->set_numpy(true);
   if (record) {
-    auto node = make_ref<OpNode>(op, params, options.training, inputs, outputs);
+    const std::span<const NDArrayRef> read = kept.empty() ? inputs : std::span(kept);
+    auto node = make_ref<OpNode>(op, params, options.training, read, outputs);
     node->origin = options.origin;
-    node->connect(inputs, outputs);
+    node->connect(read, outputs);
   }
   if (anomaly_checks.load(std::memory_order_relaxed)) [[unlikely]] {
     const OpNode* differentiated = OpNode::in_backward();

@@ -158,6 +158,28 @@ def test_a_value_overwritten_before_backward_is_an_anomaly(make, write):
         y.backward()
 
 
+@pytest.mark.parametrize("module", [nd, mx.np], ids=["nd", "np"])
+@pytest.mark.parametrize("name", ["__imul__", "__itruediv__", "__iadd__", "__isub__"])
+def test_a_constant_that_the_recorded_call_overwrites_keeps_its_value_for_backward(module, name):
+    x = module.array([2.0, 4.0])
+    x.attach_grad()
+    y = module.array([3.0, 5.0])
+    with autograd.record():
+        z = getattr(y, name)(x)
+    assert z is y
+    z.backward()
+    expected = {"__iadd__": [1, 1], "__isub__": [-1, -1], "__itruediv__": [-0.75, -0.3125]}
+    np.testing.assert_allclose(x.grad.asnumpy(), expected.get(name, [3, 5]))
+
+
+def test_a_constant_operand_that_is_out_keeps_its_value_for_backward():
+    x, y = variable([2, 4]), nd.array([3, 5])
+    with autograd.record():
+        assert nd.broadcast_mul(x, y[:], out=y) is y
+    y.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), [3, 5])
+
+
 def test_a_value_that_backward_does_not_need_may_be_overwritten():
     x = variable([1, 2])
     with autograd.record():
