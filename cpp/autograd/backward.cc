@@ -176,6 +176,22 @@ class BackwardWalk {
             leaf.grad->device(), out);
   }
 
+  // Notes the variables that a value depends on whose gradient does not arrive. Their gradients
+  // become 0 unless others arrive.
+  void note_variables(const ArrayInfoRef& value) {
+    std::vector<ArrayInfoRef> pending = {value};
+    while (!pending.empty()) {
+      const ArrayInfoRef info = std::move(pending.back());
+      pending.pop_back();
+      if (!info->node) {
+        if (info->req != GradReq::kNull) leaves_[info.get()].keep = info;
+      } else if (without_gradient_.insert(info->node.get()).second) {
+        for (const ArrayInfoRef& in : info->node->inputs())
+          if (in) pending.push_back(in);
+      }
+    }
+  }
+
   void arrive(const ArrayInfoRef& info, NDArrayRef grad) {
     if (!info->node) {
       if (info->req == GradReq::kNull) return;
@@ -232,8 +248,8 @@ class BackwardWalk {
       const ArrayInfoRef& in = node.inputs()[i];
       if (input_grads[i]) {
         arrive(in, std::move(input_grads[i]));
-      } else if (!in->node) {
-        leaves_[in.get()].keep = in;
+      } else {
+        note_variables(in);
       }
     }
     if (notes_order()) number_contributions(node);
@@ -263,6 +279,7 @@ class BackwardWalk {
   std::priority_queue<QueuedNode> ready_;
   std::unordered_map<const TapeNode*, std::vector<NDArrayRef>> grads_, wanted_;
   std::unordered_map<ArrayInfo*, Arrived> leaves_;
+  std::unordered_set<const TapeNode*> without_gradient_;  // visited by note_variables
   std::vector<TapeNodeRef> visited_;
   uint64_t contributions_ = 0;  // counted only if notes_order()
 };

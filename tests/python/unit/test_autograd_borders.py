@@ -33,6 +33,23 @@ def test_a_constant_gradient_can_be_differentiated_again():
     np.testing.assert_array_equal(x.grad.asnumpy(), [3, 3])
 
 
+@pytest.mark.parametrize("grad_req", ["write", "add"])
+@pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybrid"])
+def test_gradients_that_do_not_arrive_are_written_as_zeros(hybrid, grad_req):
+    first = mx.gluon.nn.HybridLambda(lambda F, x: x * x)
+    second = mx.gluon.nn.HybridLambda(lambda F, x: F.BlockGrad(x) * 2)
+    if hybrid:
+        first.hybridize()
+        second.hybridize()
+    x, w = nd.array([2.0]), variable(nd.array([3.0]))
+    x.attach_grad(grad_req)
+    x.grad[:] = 7
+    with autograd.record():
+        y = w * second(first(x * 1))
+    y.backward()
+    assert (x.grad.asscalar(), w.grad.asscalar()) == (0 if grad_req == "write" else 7, 8)
+
+
 def test_states_carried_on_after_backward_are_constants():
     w, h = nd.array([2.0]), nd.array([3.0])
     w.attach_grad()
