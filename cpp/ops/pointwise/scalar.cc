@@ -34,6 +34,13 @@ Grads grad_rmod(GradBuilder& g) {
   return {g.neg(g.mul(dy(g), g.emit("floor", {with_scalar(g, "_rdiv_scalar", x(g), scalar(g))})))};
 }
 
+// The gradient of the constant x^0 is 0 at x = 0, too, where x^-1 is infinite.
+Grads grad_power(GradBuilder& g) {
+  if (scalar(g) == 0) return {g.zeros(g.input_spec(0))};
+  return {g.mul(dy(g),
+                g.mul_scalar(with_scalar(g, "_power_scalar", x(g), scalar(g) - 1.0), scalar(g)))};
+}
+
 // Defines how an operator on integers treats a number that no integer can represent.
 enum class Beyond {
   kRefused,  // arithmetic throws an error
@@ -96,10 +103,7 @@ const ScalarRow kRows[] = {
      "_RDivScalar"},
     {"_mod_scalar", "Remainder of data / scalar.", grad_mod, "_ModScalar"},
     {"_rmod_scalar", "Remainder of scalar / data.", grad_rmod, "_RModScalar"},
-    {"_power_scalar", "data to the power scalar.",
-     MX_GRAD(g.mul(
-         dy(g), g.mul_scalar(with_scalar(g, "_power_scalar", x(g), scalar(g) - 1.0), scalar(g)))),
-     "_PowerScalar"},
+    {"_power_scalar", "data to the power scalar.", grad_power, "_PowerScalar"},
     {"_rpower_scalar", "scalar to the power data.", grad_rpower, "_RPowerScalar"},
     {"_maximum_scalar", "max(data, scalar).",
      MX_GRAD(g.mul(dy(g), with_scalar(g, "_greater_equal_scalar", x(g), scalar(g)))),

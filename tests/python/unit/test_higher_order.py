@@ -178,6 +178,20 @@ def test_gradient_penalty_reaches_the_parameters():
     assert float(penalty().asscalar()) == pytest.approx(float(eager.asscalar()), rel=1e-9)
 
 
+@pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybrid"])
+def test_derivatives_of_powers_at_zero(hybrid):
+    block = mx.gluon.nn.HybridLambda(lambda F, x: x**2)
+    block.hybridize(hybrid)
+    x = variable(nd.array([0.0, 3.0]))
+    with autograd.record():
+        first = autograd.grad(block(x), x, create_graph=True)[0]
+        second = autograd.grad(first, x, create_graph=True)[0]
+    second.backward()
+    np.testing.assert_array_equal(first.asnumpy(), [0, 6])
+    np.testing.assert_array_equal(second.asnumpy(), [2, 2])
+    np.testing.assert_array_equal(x.grad.asnumpy(), [0, 0])
+
+
 def test_without_create_graph_the_first_gradient_is_a_constant():
     x = variable(nd.array([2.0]))
     with autograd.record():
