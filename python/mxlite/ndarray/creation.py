@@ -65,7 +65,7 @@ def array(source_array: Any, ctx: ContextLike = None, dtype: Any = None) -> NDAr
         if _core.array_kind(source_array) == "sparse":
             return sparse.array(source_array, ctx=ctx, dtype=dtype)
         result = _core.empty(source_array.shape, ctx, dtype or source_array.dtype)
-        source_array.detach().copyto(result)
+        source_array.copyto(result)
         return result
     if type(source_array).__module__.startswith("scipy.sparse"):
         return sparse.array(source_array, ctx=ctx, dtype=dtype)

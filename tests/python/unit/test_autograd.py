@@ -213,6 +213,7 @@ PATHS = [
     lambda x: x.split(num_outputs=2, axis=1)[1],
     lambda x: x.astype("float64"),
     lambda x: x.copy(),
+    lambda x: nd.array(x, dtype="float64"),
     lambda x: x.as_in_context(mx.cpu(0)),
     lambda x: x.broadcast_to((2, 3, 4)),
     lambda x: next(iter(x)),
