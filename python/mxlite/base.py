@@ -8,7 +8,6 @@ The C++ core raises the classes of this module as well.
 from __future__ import annotations
 
 import builtins
-import difflib
 import inspect
 import operator
 import re
@@ -292,6 +291,8 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     hint = _other_name(name, names)
     if hint:
         return hint
+    import difflib  # imported on use, because only errors need it
+
     return _did_you_mean(difflib.get_close_matches(name, names, n=3, cutoff=0.6))
 
 

@@ -8,7 +8,6 @@ Prints them for shells and build systems::
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 __all__ = ["cmake_dir", "include_dir", "library_dir"]
@@ -39,6 +38,8 @@ def library_dir() -> str:
 
 def main() -> None:
     """Print the values of the given options on one line."""
+    import argparse  # imported on use, because `import mxlite` imports this module
+
     values = {
         "cmake": cmake_dir(),
         "includes": f"-I{include_dir()}",

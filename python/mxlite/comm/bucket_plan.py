@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import re
@@ -55,6 +54,8 @@ def agree(
     The second result is whether rank 0 knew the order. All ranks of the group must call this at the
     same point of their sequence of calls.
     """
+    import hashlib  # imported on use, because it loads OpenSSL (4 MB)
+
     names = list(gradients)
     lines = [
         f"{name} {tuple(array.shape)} {kind_of(array, wire)[0]}"

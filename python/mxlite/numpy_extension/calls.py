@@ -39,7 +39,7 @@ def numpy_operator(name: str, operator: str) -> Callable[..., Any]:
             check_arrays(name, kwargs.values())
         return op(*args, **kwargs)
 
-    call.__signature__ = op.__signature__  # type: ignore[attr-defined]
+    call.__wrapped__ = op  # type: ignore[attr-defined]  # has the signature
     doc, example, code = op.__doc__.partition("\nExamples\n")
     doc = f"Call the operator ``mx.nd.{operator}`` on ``mx.np`` arrays.\n\n{doc.rstrip()}\n"
     if "Parameters\n---" not in doc:
