@@ -42,10 +42,11 @@ def _ops(path: str) -> Counter[str]:
 # shape of x, and operators that it becomes.
 _SCALES = {
     "s": np.float32(0.02), "t": np.float32(0.05), "z": np.int8(0), "u": np.uint8(0),
-    "a": np.uint8(7), "ws": _RNG.uniform(0.01, 0.02, 4).astype("float32"),
+    "a": np.uint8(7), "e": np.uint8(128), "ws": _RNG.uniform(0.01, 0.02, 4).astype("float32"),
     "wz": np.zeros(4, "int8"), "w": _ints((4, 3, 3, 3), "int8") & -2,
     "b": _RNG.normal(size=4).astype("float32"), "d": _ints((3, 4), "int8") & -2,
-    "r": np.float32(0.3), "six": np.float32(6), "zero": np.float32(0),
+    "b3": _RNG.normal(size=(1, 1, 4)).astype("float32"), "r": np.float32(0.3),
+    "six": np.float32(6), "zero": np.float32(0),
 }  # fmt: skip
 _QUANTIZE = "q = QuantizeLinear(x, s, z) f = DequantizeLinear(q, s, z) "
 _WEIGHT = "v = DequantizeLinear<axis = 0>(w, ws, wz) "
@@ -74,6 +75,26 @@ GRAPHS: dict[str, tuple[str, tuple[int, ...], set[str]]] = {
     "zero point": (
         "q = QuantizeLinear(x, s, a) f = DequantizeLinear(q, s, a) " + _WEIGHT
         + "y = Conv<pads = [1, 1, 1, 1]>(f, v, b)", (2, 3, 6, 6), {"Convolution"},
+    ),
+    "middle zero point": (
+        "q = QuantizeLinear(x, s, e) f = DequantizeLinear(q, s, e) " + _WEIGHT
+        + "c = Conv<pads = [1, 1, 1, 1]>(f, v, b) o = QuantizeLinear(c, r, e) "
+        "y = DequantizeLinear(o, r, e)",
+        (2, 3, 6, 6), {"_sg_mkldnn_conv"},
+    ),
+    "middle zero point, integers are read": (
+        "q = QuantizeLinear(x, s, e) f = DequantizeLinear(q, s, e) " + _WEIGHT
+        + "c = Conv<pads = [1, 1, 1, 1]>(f, v, b) k = Cast<to = 1>(q) m = ReduceMax(k) "
+        "y = Add(c, m)",
+        (2, 3, 6, 6), {"Convolution"},
+    ),
+    "linear, bias with all axes": (
+        _QUANTIZE + "v = DequantizeLinear<axis = 1>(d, ws, wz) m = MatMul(f, v) y = Add(m, b3)",
+        (2, 5, 3), {"_sg_mkldnn_fully_connected"},
+    ),
+    "linear, bias with more axes": (
+        _QUANTIZE + "v = DequantizeLinear<axis = 1>(d, ws, wz) m = MatMul(f, v) y = Add(m, b3)",
+        (5, 3), {"broadcast_add"},
     ),
     "asymmetric padding": (
         _QUANTIZE + _WEIGHT + "y = Conv<pads = [0, 1, 1, 0]>(f, v, b)", (2, 3, 6, 6),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from mxlite import nd
 from mxlite.contrib import quantization
+from mxlite.gluon import nn
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")
@@ -51,3 +52,39 @@ def test_ranges_must_be_known(tmp_path: Path) -> None:
     net, batch = _quantized("resnet18_v1", "none")
     with pytest.raises(OnnxError, match="quantize with calib_mode naive or entropy"):
         export(net, batch, path=tmp_path / "net.onnx")
+
+
+def _ops_in_runtime(path: str, folder: Path) -> Counter[str]:
+    """Return the operators that ONNX Runtime computes after all of its optimizations."""
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(folder / "optimized.onnx")
+    options.log_severity_level = 3  # it warns that the optimized file is for this processor only
+    onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return Counter(n.op_type for n in onnx.load(options.optimized_model_filepath).graph.node)
+
+
+def test_onnxruntime_computes_layers_on_int8(tmp_path: Path) -> None:
+    """Two convolutions with unsigned results read the signed result of the first one."""
+    net, branches = nn.HybridSequential(), mx.gluon.contrib.nn.HybridConcurrent(axis=1)
+    branches.add(*(nn.Conv2D(8, 3, activation="relu") for _ in range(2)))
+    net.add(nn.Conv2D(8, 3), branches, nn.Flatten())
+    net.initialize(mx.init.Xavier())
+    batch = nd.random.uniform(-1, 1, shape=(1, 3, 12, 12))
+    own = quantization.quantize_net_v2(net, calib_data=[batch], calib_mode="naive")
+    path = export(own, batch, path=tmp_path / "net.onnx", check=False)
+    ops = _ops_in_runtime(path, tmp_path)
+    assert ops["QLinearConv"] == 3 and not {"Conv", "FusedConv"} & set(ops)
+
+
+def test_onnxruntime_multiplies_int8_along_the_last_axis(tmp_path: Path) -> None:
+    net = nn.HybridSequential()
+    net.add(nn.Dense(16, flatten=False, activation="relu"), nn.Dense(8, flatten=False))
+    net.initialize(mx.init.Xavier())
+    batch = nd.random.uniform(-1, 1, shape=(2, 5, 12))
+    own = quantization.quantize_net_v2(net, calib_data=[batch], calib_mode="naive")
+    path = export(own, batch, path=tmp_path / "net.onnx", check=False)
+    ops = _ops_in_runtime(path, tmp_path)
+    assert not {"Gemm", "MatMul", "FusedGemm", "FusedMatMul"} & set(ops), ops
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    found, expected = session.run(None, {"data": batch.asnumpy()})[0], own(batch).asnumpy()
+    assert np.abs(found - expected).max() < 0.02 * np.abs(expected).max()

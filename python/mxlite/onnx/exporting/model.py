@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from ...symbol import Symbol
 from ...symbol.inference import infer
 from ...symbol.node import Entry, Node
 from ..package import EXPORT_OPSETS, OnnxError, onnx, tensor_type
+from ..zero_points import names_read
 from . import (  # noqa: F401 - they enter rows
     control_flow,
     detection,
@@ -27,6 +28,7 @@ from . import (  # noqa: F401 - they enter rows
     tensor,
 )
 from .graph import Dim, Graph, Shape, to_tensor
+from .quantized import store_as_uint8
 from .table import CONVERTERS, Call, Source
 
 __all__ = ["Free", "build", "converter_names"]
@@ -271,7 +273,9 @@ def build(
         g.unique(name)
     names = _Exporter(symbol, specs, params, g, verbose).run({name: name for name in inputs})
     outputs = _outputs(symbol, specs, g, names)
-    _prune(g, [name for name, _, _ in outputs])
+    output_names = [name for name, _, _ in outputs]
+    store_as_uint8(g, output_names)
+    _prune(g, output_names)
     free_names = {
         of_inputs[key][axis]: name for key, axes in free.items() for axis, name in axes.items()
     }
@@ -311,20 +315,12 @@ def _outputs(
     return outputs
 
 
-def _used(node: Any) -> Iterator[str]:
-    """Yield the names of values that a node and its subgraphs read."""
-    yield from node.input
-    for attribute in node.attribute:
-        for inner in attribute.g.node:
-            yield from _used(inner)
-
-
 def _prune(g: Graph, outputs: list[str]) -> None:
     """Remove nodes and initializers that no output needs."""
     needed, kept = set(outputs), []
     for node in reversed(g.nodes):
         if needed.intersection(node.output):
             kept.append(node)
-            needed.update(_used(node))
+            needed.update(names_read(node))
     g.nodes = kept[::-1]
     g.initializers = {name: t for name, t in g.initializers.items() if name in needed}

@@ -8,10 +8,12 @@ from functools import partial
 import numpy as np
 
 from ..tables import FULL_SCALE
+from ..zero_points import change_zero_points
+from .graph import Graph
 from .pointwise import gelu
 from .table import CONVERTERS, Call, converter, rows
 
-__all__: list[str] = []
+__all__ = ["store_as_uint8"]
 
 
 def _quantized(c: Call, value: str, unit: float) -> list[str]:
@@ -75,20 +77,43 @@ def _fused(c: Call, op: str) -> str | list[str]:
     at = 2 if c.p.no_bias else 3  # position of weight_scale
     scales, bias = c.value_of(at), None if c.p.no_bias else c.value_of(2)
     assert scales is not None
-    scale = c.const(scales, "float32")
-    inputs = [_float(c, 0), c.op("DequantizeLinear", c.x[1], scale, axis=0)]
-    if bias is not None:  # runtimes expect int32, scaled like the sums of products
-        units = (_unit_of(c, 0) * scales).astype(np.float32)
-        whole = np.clip(np.rint(bias / units), -(2.0**31), 2.0**31 - 128)
-        given = [c.const(whole.astype(np.int32), "int32"), c.const(units, "float32")]
-        inputs.append(c.op("DequantizeLinear", *given, axis=0))
-    out = _on_floats(c, op, inputs)
+    if op == "FullyConnected" and not c.p.flatten and c.ndim > 2:
+        out = _along_last_axis(c, scales, bias)
+    else:
+        out = _on_floats(c, op, _operands(c, scales, bias))
     is_quantized = c.p.min_calib_range is not None
     if c.p.with_sum:
         out = c.op("Add", out, _float(c, at + 3) if is_quantized else c.x[at + 3])
     if c.p.with_act:
         out = _activated(c, out, _unit(c) if is_quantized else None)
     return _quantized(c, out, _unit(c)) if is_quantized else out
+
+
+def _operands(c: Call, scales: np.ndarray, bias: np.ndarray | None) -> list[str]:
+    """Return data, weight[, bias] as floats."""
+    weight = c.op("DequantizeLinear", c.x[1], c.const(scales, "float32"), axis=0)
+    inputs = [_float(c, 0), weight]
+    if bias is not None:  # runtimes expect int32, scaled like the sums of products
+        units = (_unit_of(c, 0) * scales).astype(np.float32)
+        whole = np.clip(np.rint(bias / units), -(2.0**31), 2.0**31 - 128)
+        given = [c.const(whole.astype(np.int32), "int32"), c.const(units, "float32")]
+        inputs.append(c.op("DequantizeLinear", *given, axis=0))
+    return inputs
+
+
+def _along_last_axis(c: Call, scales: np.ndarray, bias: np.ndarray | None) -> str:
+    """Return the sums of products along the last axis, plus the bias.
+
+    ONNX Runtime multiplies int8 values only if no node is between DequantizeLinear and MatMul, and
+    if it does not replace MatMul and Add by Gemm, as it does for a bias with one or two axes.
+    """
+    weight = c.value_of(1)
+    assert weight is not None
+    given = [c.const(weight.T, "int8"), c.const(scales, "float32")]
+    out = c.op("MatMul", _float(c, 0), c.op("DequantizeLinear", *given, axis=1))
+    if bias is None:
+        return str(out)
+    return str(c.op("Add", out, c.const(bias.reshape((1,) * (c.ndim - 1) + (-1,)), "float32")))
 
 
 def _activated(c: Call, x: str, unit: float | None) -> str:
@@ -137,3 +162,13 @@ def _concat(c: Call) -> list[str]:
 def _add(c: Call) -> list[str]:
     _calibrated(c)
     return _quantized(c, c.op("Add", _float(c, 0), _float(c, 1)), _unit(c))
+
+
+def store_as_uint8(g: Graph, outputs: list[str]) -> None:
+    """Store all quantized data as uint8 if some are uint8 already.
+
+    ONNX Runtime computes a layer on int8 only if its data and its result have the same type.
+    """
+    unsigned = g.const(0, "uint8")
+    if any(n.op_type == "QuantizeLinear" and n.input[2] == unsigned for n in g.nodes):
+        change_zero_points(g.nodes, outputs, [g.const(0, "int8")], g.const(128, "uint8"))

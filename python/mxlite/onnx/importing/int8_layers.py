@@ -103,7 +103,8 @@ class _Finder:
         node = self._maker.get(name)
         if node is not None and node.op_type == "DequantizeLinear":
             return all(part in self._constants for part in node.input if part)
-        return name in self._constants and self._constants[name].shape == (units,)
+        shape = self._constants[name].shape if name in self._constants else ()
+        return shape != () and shape == (*(len(shape) - 1) * [1], units)
 
     def _weight(self, head: Any) -> tuple[Any, int] | None:
         """Return the DequantizeLinear of a product's int8 weight, and the number of outputs."""
@@ -265,6 +266,8 @@ def _convert_product(
     inputs = [data[0], weight]
     if layer.bias:
         bias = value_of(layer.bias)
+        if bias.array is not None and 1 < bias.ndim <= data[0].ndim:
+            bias = constant(bias.array.reshape(-1), name=bias.name, trainable=bias.trainable)
         if bias.dtype != "float32" or bias.shape != scales.shape:
             return None
         inputs.append(bias)

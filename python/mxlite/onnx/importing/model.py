@@ -10,6 +10,7 @@ import numpy as np
 from ..._core import Node as SymbolNode
 from ...symbol import Group, Symbol
 from ..package import ComputedError, OnnxError, onnx, reference_evaluator
+from ..zero_points import change_zero_points
 from . import (  # noqa: F401 - they enter rows
     control_flow,
     einsum,
@@ -353,6 +354,7 @@ def _prepared(
     scope = Scope(opset)
     free: list[str] = []
     _refuse_unknown(graph, opset)
+    _store_as_int8(graph)
     values: dict[str, Value] = {}
     names = []
     for info in input_infos(graph):
@@ -379,6 +381,22 @@ def _reads(node: Any) -> set[str]:
             names.update(output.name for output in attribute.g.output)
             names.update(*(_reads(inner) for inner in attribute.g.node))
     return names - {""}
+
+
+def _store_as_int8(graph: Any) -> None:
+    """Store data as int8 that has the type uint8 and the zero point 128, which is symmetric too."""
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant" and node.attribute[0].name == "value":
+            constants[node.output[0]] = node.attribute[0].t
+    one = [(name, array_of(t)) for name, t in constants.items() if np.prod(t.dims) == 1]
+    middle = [name for name, value in one if value.dtype == np.uint8 and value == 128]
+    zero = "int8/zero"
+    while zero in constants:
+        zero += "_"
+    outputs = [output.name for output in graph.output]
+    if middle and change_zero_points(graph.node, outputs, middle, zero):
+        graph.initializer.append(onnx().numpy_helper.from_array(np.array(0, np.int8), zero))
 
 
 def _nodes(graph: Any) -> Iterator[Any]:

@@ -1,7 +1,7 @@
 """Converts quantized operators to floating-point operators that compute what ONNX defines.
 
 QuantizeLinear and DequantizeLinear become operators of mxlite if scales are constant and zero
-points are 0. ``int8_layers.py`` converts the layers between them.
+points are 0, or were 128 in uint8 data. ``int8_layers.py`` converts the layers between them.
 """
 
 from __future__ import annotations
