@@ -14,9 +14,20 @@ _DTYPES = (
     "uint32", "uint64", "bfloat16",
 )  # fmt: skip
 
+# NumPy computes the name of a type in each call, and loading a network asks for it often.
+_NAMES = {
+    key: name
+    for name in _DTYPES
+    if name != "bfloat16"
+    for key in (name, np.dtype(name), np.dtype(name).type)
+}
+
 
 def dtype_name(dtype: Any) -> str:
     """Return the name of an element type given as name, NumPy type or scalar class."""
+    known = _NAMES.get(dtype) if isinstance(dtype, (str, type, np.dtype)) else None
+    if known is not None:
+        return known
     if isinstance(dtype, str):
         return dtype if dtype == "bfloat16" else str(np.dtype(dtype).name)
     if getattr(dtype, "__name__", "") == "bfloat16" or getattr(dtype, "name", "") == "bfloat16":
