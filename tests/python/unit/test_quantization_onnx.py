@@ -15,7 +15,7 @@ from mxlite.gluon import nn
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")
 
-from mxlite.onnx import OnnxError, export  # noqa: E402
+from mxlite.onnx import OnnxError, export, import_to_gluon  # noqa: E402
 
 
 def _quantized(name: str, mode: str) -> tuple[mx.gluon.SymbolBlock, nd.NDArray]:
@@ -74,6 +74,26 @@ def test_onnxruntime_computes_layers_on_int8(tmp_path: Path) -> None:
     path = export(own, batch, path=tmp_path / "net.onnx", check=False)
     ops = _ops_in_runtime(path, tmp_path)
     assert ops["QLinearConv"] == 3 and not {"Conv", "FusedConv"} & set(ops)
+
+
+@pytest.mark.parametrize("activation", [None, "relu"])
+def test_onnxruntime_adds_to_convolutions_on_int8(activation: str | None, tmp_path: Path) -> None:
+    data = mx.sym.var("data")
+    first = mx.sym.Convolution(data, kernel=(1, 1), num_filter=8, name="first")
+    if activation:
+        first = mx.sym.relu(first)
+    total = mx.sym.Convolution(first, kernel=(1, 1), num_filter=8, name="second") + first
+    last = mx.sym.Pooling(mx.sym.relu(total) if activation else total, kernel=(2, 2))
+    net = mx.gluon.SymbolBlock(last, [data])
+    net.initialize(mx.init.Uniform(0.5))
+    batch = nd.random.uniform(-1, 1, shape=(1, 3, 12, 12))
+    own = quantization.quantize_net_v2(net, calib_data=[batch], calib_mode="naive")
+    path = export(own, batch, path=tmp_path / "net.onnx", check=False)
+    ops = _ops_in_runtime(path, tmp_path)
+    assert (ops["QLinearConv"], ops["QLinearAdd"]) == (2, 1)
+    found, expected = import_to_gluon(path)(batch).asnumpy(), own(batch).asnumpy()
+    # Rounding before the sum adds less than a step of twice the range.
+    assert np.abs(found - expected).max() < 0.02 * np.abs(expected).max()
 
 
 def test_onnxruntime_multiplies_int8_along_the_last_axis(tmp_path: Path) -> None:

@@ -83,6 +83,8 @@ def _fused(c: Call, op: str) -> str | list[str]:
         out = _on_floats(c, op, _operands(c, scales, bias))
     is_quantized = c.p.min_calib_range is not None
     if c.p.with_sum:
+        if is_quantized and op == "Convolution" and c.p.act_type != "gelu":
+            out = _narrowed(c, out, at + 3)
         out = c.op("Add", out, _float(c, at + 3) if is_quantized else c.x[at + 3])
     if c.p.with_act:
         out = _activated(c, out, _unit(c) if is_quantized else None)
@@ -114,6 +116,20 @@ def _along_last_axis(c: Call, scales: np.ndarray, bias: np.ndarray | None) -> st
     if bias is None:
         return str(out)
     return str(c.op("Add", out, c.const(bias.reshape((1,) * (c.ndim - 1) + (-1,)), "float32")))
+
+
+def _narrowed(c: Call, x: str, other: int) -> str:
+    """Return a convolution's result, which is added to an input, as float after rounding to int8.
+
+    ONNX Runtime computes a convolution on int8 only if QuantizeLinear reads its result. The range
+    excludes only results whose sums with any value of the input are outside of the sum's range.
+    """
+    top, high = _unit(c) * FULL_SCALE[c.dtype], _unit_of(c, other) * FULL_SCALE[c.dtypes[other]]
+    bottom, low = (-end if of == "int8" else 0.0
+                   for end, of in ((top, c.dtype), (high, c.dtypes[other])))  # fmt: skip
+    unit = c.const(max(top - low, high - bottom) / FULL_SCALE["int8"], "float32")
+    zero = c.const(0, "int8")
+    return str(c.op("DequantizeLinear", c.op("QuantizeLinear", x, unit, zero), unit, zero))
 
 
 def _activated(c: Call, x: str, unit: float | None) -> str:
@@ -165,10 +181,9 @@ def _add(c: Call) -> list[str]:
 
 
 def store_as_uint8(g: Graph, outputs: list[str]) -> None:
-    """Store all quantized data as uint8 if some are uint8 already.
+    """Store int8 data as uint8 with the zero point 128.
 
-    ONNX Runtime computes a layer on int8 only if its data and its result have the same type.
+    ONNX Runtime computes a layer on int8 only if its data and its result have the same type. On x86
+    it changes signed data that have one reader to uint8 itself, but no other data.
     """
-    unsigned = g.const(0, "uint8")
-    if any(n.op_type == "QuantizeLinear" and n.input[2] == unsigned for n in g.nodes):
-        change_zero_points(g.nodes, outputs, [g.const(0, "int8")], g.const(128, "uint8"))
+    change_zero_points(g.nodes, outputs, [g.const(0, "int8")], g.const(128, "uint8"))
