@@ -214,3 +214,35 @@ def test_evenly_spaced_values(dtype: str) -> None:
         np.linspace(np.array(start), 3, 7, dtype=dtype).asnumpy(),
         onp.linspace(start, 3, 7, dtype=dtype),
     )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "name",
+    "sqrt cbrt exp expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh "
+    "arcsinh arccosh arctanh reciprocal".split(),
+)
+def test_math_of_long_runs(name: str, dtype: str) -> None:
+    special = [0.0, -0.0, onp.inf, -onp.inf, onp.nan, 1e-40, -1e-40, 1.0, -1.0]
+    spread = [*onp.linspace(-12, 12, 1501), *onp.linspace(-1, 1, 500)]
+    values = onp.array([*special, *spread, *special], dtype)
+    with onp.errstate(all="ignore"):
+        expected = getattr(onp, name)(values.astype("float64"))
+    found = getattr(np, name)(np.array(values, dtype=dtype)).asnumpy()
+    tolerance = 6e-7 if dtype == "float32" else 2e-15
+    with onp.errstate(over="ignore"):
+        onp.testing.assert_allclose(found, expected.astype(dtype), rtol=tolerance, atol=0)
+    zero = onp.array([0.0, -0.0], dtype)
+    if name not in (
+        "exp",
+        "cos",
+        "cosh",
+        "arccos",
+        "arccosh",
+        "log",
+        "log2",
+        "log10",
+        "reciprocal",
+    ):
+        signs = onp.signbit(getattr(np, name)(np.array(zero, dtype=dtype)).asnumpy())
+        onp.testing.assert_array_equal(signs, [False, True])
