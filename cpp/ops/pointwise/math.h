@@ -125,18 +125,16 @@ MX_HD float log1p_of_unit(float x) {
 }
 MX_HD double log1p_of_unit(double x) { return std::log1p(x); }
 
+// tanh(a) = t / (t + 2) for t = exp(2 a) - 1, without a branch for small a.
 MX_HD float tanh_of(float x) {
   const float a = std::fabs(x);
-  const float z = x * x;
-  float q = 2.1227332763e-03f;
-  q = q * z - 8.1562651321e-03f;
-  q = q * z + 2.1692600101e-02f;
-  q = q * z - 5.3945377469e-02f;
-  q = q * z + 1.3333195448e-01f;
-  q = q * z - 3.3333331347e-01f;
-  const float near_zero = std::copysign(q * z * x + x, x);  // keeps -0
-  const float far = std::copysign(1.0f - 2.0f / (exp_of(2.0f * a) + 1.0f), x);
-  return a < 0.62f ? near_zero : far;
+  const ExpParts p = split_exponent(a > 10.0f ? 20.0f : 2.0f * a);
+  const float scale = power_of_two(p.n);
+  const float t = expm1_reduced(p.rest) * scale + (scale - 1.0f);
+  const float sum = t + 2.0f, lost = t - (sum - 2.0f);  // rounding error of t + 2
+  const float inverse = 1.0f / sum, quotient = t * inverse;
+  const float rest = std::fma(-quotient, sum, t) - quotient * lost;
+  return std::copysign(quotient + rest * inverse, x);  // keeps -0
 }
 MX_HD double tanh_of(double x) { return std::tanh(x); }
 
