@@ -85,13 +85,15 @@ def main() -> None:
     add_options(parser, "json", "threads", rounds=9)
     parser.add_argument("--sizes", nargs="+", choices=ROWS, default=list(ROWS), help="of x and y")
     parser.add_argument("--cpu-time", action="store_true", help="of all threads, not wall time")
+    parser.add_argument("--only", default="", metavar="TEXT", help="expressions with this text")
     args = parser.parse_args()
     clock = time.process_time if args.cpu_time else time.perf_counter
     os.environ["MXLITE_CPU_THREADS"] = os.environ["OMP_NUM_THREADS"] = str(args.threads)
     import mxlite as mx
     import numpy as np
 
-    expressions = [text.strip() for text in EXPRESSIONS.replace("\n", " ").split(";")]
+    given = [text.strip() for text in EXPRESSIONS.replace("\n", " ").split(";")]
+    expressions = [text for text in given if args.only in text]
     results: list[dict[str, Any]] = []
     medians: dict[str, list[float]] = {text: [] for text in expressions}
     for size in args.sizes:
