@@ -33,8 +33,8 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
   set(fake_nccl ${PROJECT_SOURCE_DIR}/tests/cpp/fake_nccl)
   set(nccl_sources ${PROJECT_SOURCE_DIR}/cpp/kvstore/comm/nccl)
   add_library(mxlite_fake_nccl OBJECT EXCLUDE_FROM_ALL ${fake_nccl}/fake_nccl.cc ${fake_nccl}/mailboxes.cc
-              ${fake_nccl}/runtime.cc ${nccl_sources}/completions.cc ${nccl_sources}/nccl_call.cc
-              ${nccl_sources}/nccl_communicator.cc)
+              ${fake_nccl}/runtime.cc ${nccl_sources}/call_watch.cc ${nccl_sources}/completions.cc
+              ${nccl_sources}/nccl_call.cc ${nccl_sources}/nccl_communicator.cc)
   target_include_directories(mxlite_fake_nccl BEFORE PRIVATE ${fake_nccl}/include ${PROJECT_SOURCE_DIR})
 endif()
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <functional>
 #include <string>
 #include <thread>
@@ -34,25 +35,23 @@ void run_ranks(int ranks, Fn&& fn) {
   for (std::thread& thread : threads) thread.join();
 }
 
-float sum_of(Communicator& group, float value) {
-  float total = 0;
-  group.all_reduce(&value, &total, 1, DType::kFloat32, ReduceOp::kSum);
-  group.barrier();
-  return total;
-}
-
-TEST(NcclCommunicator, SplitsByColorAndOrdersByKey) {
-  run_ranks(4, [](DeviceCommunicator& all) {
-    const int rank = all.rank();
-    const auto part = all.split(rank == 3 ? -1 : rank % 2, -rank);
-    if (rank == 3) {
-      EXPECT_EQ(part, nullptr);
-    } else {
-      EXPECT_EQ(part->size(), rank == 1 ? 1 : 2);
-      EXPECT_EQ(part->rank(), rank == 0 ? 1 : 0);
-      EXPECT_EQ(sum_of(*part, static_cast<float>(rank)), rank == 1 ? 1 : 2);
+TEST(NcclCommunicator, CollectivesAreSubmittedWithoutPolling) {
+  std::barrier both(2);
+  run_ranks(2, [&](DeviceCommunicator& group) {
+    group.barrier();  // Connecting and barriers poll.
+    both.arrive_and_wait();
+    const int64_t before = fake_nccl::polls;
+    std::vector<float> values(4, 1.0f);
+    std::vector<float> all(8);
+    for (int i = 0; i < 10; ++i) {
+      group.all_reduce(values.data(), values.data(), 4, DType::kFloat32, ReduceOp::kSum);
+      group.all_gather(values.data(), all.data(), std::vector<size_t>{16, 16});
+      group.broadcast(all.data(), 8 * sizeof(float), 1);
     }
-    EXPECT_EQ(sum_of(all, 1), 4);
+    group.stream().synchronize();
+    EXPECT_EQ(fake_nccl::polls, before);
+    EXPECT_EQ(all[0], 1024);
+    both.arrive_and_wait();
   });
 }
 

@@ -1,7 +1,8 @@
 // NCCL for tests: ranks are processes of one host that exchange bytes through shared memory, on the
 // threads of their fake streams. As with NCCL, work hangs while a rank is missing, until its
 // communicator is aborted. MXLITE_FAKE_NCCL_VERSION changes the version, MXLITE_FAKE_NCCL_REFUSES=n
-// makes the n-th all-reduce fail before it begins.
+// makes the n-th all-reduce fail before it begins, MXLITE_FAKE_NCCL_BLOCKS=n makes it not return
+// until its communicator, or one that shares its resources, is aborted.
 #include <nccl.h>
 #include <unistd.h>
 
@@ -20,9 +21,13 @@
 #include "cpp/base/str.h"
 #include "cpp/kvstore/comm/reduce.h"
 #include "tests/cpp/fake_nccl/mailboxes.h"
+#include "tests/cpp/fake_nccl/runtime.h"
 #include "tests/cpp/fake_stream.h"
 
 namespace fake_nccl {
+
+std::atomic<int64_t> polls{0};
+
 namespace {
 
 using mxlite::DType;
@@ -33,12 +38,17 @@ enum Kind : uint32_t { kAllReduce, kReduce, kReduceScatter, kAllGather, kBroadca
 
 // This object outlives the handle while work of the stream uses it.
 struct Comm {
-  Comm(const std::string& name_, int rank, int ranks) : name(name_), boxes(name_, rank, ranks) {}
+  Comm(const std::string& name_, int rank, int ranks, const ncclConfig_t& config)
+      : name(name_),
+        boxes(name_, rank, ranks),
+        is_blocking(config.blocking != 0),
+        shares(config.splitShare == 1) {}
   const std::string name;
   Mailboxes boxes;
-  std::atomic<bool> aborted{false};
+  const bool is_blocking, shares;
+  std::shared_ptr<std::atomic<bool>> abort = std::make_shared<std::atomic<bool>>(false);
   std::atomic<ncclResult_t> error{ncclSuccess};
-  uint32_t splits = 0;
+  std::shared_ptr<Comm> part;  // the last communicator that was split from this one
 };
 using CommRef = std::shared_ptr<Comm>;
 
@@ -59,11 +69,11 @@ ReduceOp op_of(ncclRedOp_t op) {
 
 // A failed exchange is reported asynchronously; the work ends when the communicator is aborted.
 bool exchange(Comm& comm, Kind kind, std::vector<Transfer> sends, std::vector<Transfer> receives) {
-  const Mailboxes::End end = comm.boxes.exchange(kind, sends, receives, comm.aborted);
+  const Mailboxes::End end = comm.boxes.exchange(kind, sends, receives, *comm.abort);
   if (end == Mailboxes::End::kDone) return true;
   if (end == Mailboxes::End::kLost) comm.error = ncclRemoteError;
   if (end == Mailboxes::End::kMismatch) comm.error = ncclInvalidUsage;
-  while (!comm.aborted) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (!*comm.abort) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return false;
 }
 
@@ -127,10 +137,11 @@ Messages& messages_of(const CommRef& comm, cudaStream_t stream) {
   return group_messages.emplace_back(Messages{comm, stream, {}, {}});
 }
 
-ncclResult_t join(ncclComm_t* out, const std::string& name, int rank, int ranks) {
+ncclResult_t join(ncclComm_t* out, const std::string& name, int rank, int ranks,
+                  const ncclConfig_t& config) {
   if (rank < 0 || rank >= ranks || ranks > kMaxRanks) return ncclInvalidArgument;
   try {
-    *out = new ncclComm{std::make_shared<Comm>(name, rank, ranks)};
+    *out = new ncclComm{std::make_shared<Comm>(name, rank, ranks, config)};
   } catch (const std::exception& error) {
     last_error = error.what();
     return ncclSystemError;
@@ -160,46 +171,28 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
-                                    ncclConfig_t*) {
-  return join(comm, id.internal, rank, ranks);
+                                    ncclConfig_t* config) {
+  return join(comm, id.internal, rank, ranks, *config);
 }
 
-ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t* part, ncclConfig_t*) {
+// All ranks must give the same color, and their rank as the key.
+ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t* part,
+                           ncclConfig_t* config) {
   Comm& comm = *handle->comm;
-  Segment& segment = comm.boxes.segment();
-  const int me = comm.boxes.rank, ranks = comm.boxes.ranks;
-  SplitWish& mine = segment.wishes[me];
-  mine.color = color;
-  mine.key = key;
-  mine.number = ++comm.splits;
-  for (int r = 0; r < ranks; ++r)
-    while (segment.wishes[r].number < comm.splits) {
-      if (comm.boxes.a_process_is_gone()) return ncclRemoteError;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-  *part = nullptr;
-  if (color == NCCL_SPLIT_NOCOLOR) return ncclSuccess;
-  std::vector<std::pair<int, int>> members;
-  for (int r = 0; r < ranks; ++r)
-    if (segment.wishes[r].color == color) members.emplace_back(segment.wishes[r].key, r);
-  std::sort(members.begin(), members.end());
-  const auto place = std::find(members.begin(), members.end(), std::pair(key, me));
-  return join(part, mxlite::str(comm.name, '-', comm.splits, '-', color),
-              static_cast<int>(place - members.begin()), static_cast<int>(members.size()));
+  if (color != 0 || key != comm.boxes.rank || comm.part) return ncclInvalidArgument;
+  const ncclResult_t result = join(part, comm.name + "-part", key, comm.boxes.ranks, *config);
+  if (result != ncclInProgress) return result;
+  comm.part = (*part)->comm;
+  if (comm.shares) comm.part->abort = comm.abort;
+  return result;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* result) {
+  ++fake_nccl::polls;
   Comm& comm = *handle->comm;
   *result = comm.error;
-  if (*result == ncclSuccess && !comm.boxes.all_arrived()) *result = ncclInProgress;
-  return ncclSuccess;
-}
-ncclResult_t ncclCommCount(ncclComm_t handle, int* count) {
-  *count = handle->comm->boxes.ranks;
-  return ncclSuccess;
-}
-ncclResult_t ncclCommUserRank(ncclComm_t handle, int* rank) {
-  *rank = handle->comm->boxes.rank;
+  const bool is_ready = comm.boxes.all_arrived() && (!comm.part || comm.part->boxes.all_arrived());
+  if (*result == ncclSuccess && !is_ready) *result = ncclInProgress;
   return ncclSuccess;
 }
 ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
@@ -208,7 +201,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
   return ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t handle) {
-  handle->comm->aborted = true;
+  *handle->comm->abort = true;
   delete handle;
   return ncclSuccess;
 }
@@ -230,8 +223,16 @@ ncclResult_t ncclGroupEnd() {
 ncclResult_t ncclAllReduce(const void* input, void* output, size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t handle, cudaStream_t stream) {
   static const int64_t refused = mxlite::env_int("MXLITE_FAKE_NCCL_REFUSES", 0);
+  static const int64_t blocked = mxlite::env_int("MXLITE_FAKE_NCCL_BLOCKS", 0);
   static std::atomic<int64_t> calls{0};
-  if (++calls == refused) return ncclSystemError;
+  const int64_t call = ++calls;
+  if (call == refused) return ncclSystemError;
+  if (!handle->comm->is_blocking) return ncclInvalidUsage;  // NCCL would make a thread for the call
+  if (call == blocked) {
+    const CommRef comm = handle->comm;
+    while (!*comm->abort) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return ncclInternalError;
+  }
   return give(stream, [=, comm = handle->comm] {
     const std::vector<const void*> parts(static_cast<size_t>(comm->boxes.ranks), input);
     reduce_parts(*comm, kAllReduce, parts, output, count, dtype_of(type), op_of(op), true);

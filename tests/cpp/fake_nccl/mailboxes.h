@@ -23,15 +23,8 @@ struct Mailbox {
   std::byte data[kPieceBytes];
 };
 
-// The arguments of a rank's call of ncclCommSplit.
-struct SplitWish {
-  std::atomic<uint32_t> number{0};  // splits that the rank has called
-  int32_t color = 0, key = 0;
-};
-
 struct Segment {
   std::atomic<int32_t> processes[kMaxRanks];  // 0: has not arrived
-  SplitWish wishes[kMaxRanks];
 };
 
 // One transfer to or from another rank.

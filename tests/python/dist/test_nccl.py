@@ -157,6 +157,37 @@ def test_survivors_name_a_lost_rank(start, ranks: int, how: str) -> None:
         assert re.search(r"error .*rank 1", text) and "later too" in text, result.text
 
 
+_BLOCKED = """
+hvd.init()
+x = mx.nd.ones((2,), ctx=mx.gpu(hvd.rank()))
+hvd.allreduce(x, name="first").wait_to_read()
+begin = time.time()
+try:
+    pending = hvd.allreduce(x, name="second")
+    if sys.argv[1] == "lost" and hvd.rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    pending.wait_to_read()
+except mx.MXNetError as error:
+    print("error", time.time() - begin < 20, str(error).replace(chr(10), " "), flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "timeout", "reason"),
+    [("lost", "60", "rank 1"), ("late", "2", "ncclAllReduce has waited 2 s .* for the GPUs of")],
+)
+def test_a_call_of_nccl_that_does_not_return_is_ended(
+    start, how: str, timeout: str, reason: str
+) -> None:
+    """NCCL may wait for other ranks inside a call."""
+    environment = {**_ENVIRONMENT, "MXLITE_FAKE_NCCL_BLOCKS": "2", "MXLITE_COMM_TIMEOUT": timeout}
+    result = start(_BLOCKED, 2, how, env=environment, ok=False, options=SURVIVE)
+    # Of two ranks that are late, the second one may see that the first one has ended.
+    texts = result.output.values()
+    assert any(re.search(f"error True .*{reason}", text) for text in texts), result.text
+
+
 def test_another_version_of_nccl_is_an_error_on_every_rank(start) -> None:
     program = """
 if os.environ["OMPI_COMM_WORLD_RANK"] == "1":

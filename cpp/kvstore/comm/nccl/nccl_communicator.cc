@@ -10,6 +10,7 @@
 
 #include "cpp/base/error.h"
 #include "cpp/kvstore/comm/deadline.h"
+#include "cpp/kvstore/comm/nccl/call_watch.h"
 #include "cpp/kvstore/comm/nccl/completions.h"
 #include "cpp/kvstore/comm/nccl/nccl_call.h"
 
@@ -18,33 +19,29 @@ namespace {
 
 static_assert(sizeof(ncclUniqueId) == DeviceBackend::kIdBytes);
 
-// A non-blocking communicator submits a collective on a thread of NCCL within some 10 us. A
-// sleeping thread wakes up about 50 us late, so a wait first polls for this time.
-constexpr auto kSpin = std::chrono::microseconds(100);
+// Note [Two communicators] A rank connects with a non-blocking communicator, because it must be
+// able to give up if another rank is lost. For each collective such a communicator makes a thread,
+// whose end this thread would have to poll. So collectives use a blocking communicator, which
+// submits in the calling thread and is split from the first one. Both share NCCL's resources and
+// the flag that ends their work (splitShare). If a blocking call does not return, another thread
+// (CallWatch) aborts the first communicator, which makes the call return; the call uses only the
+// other one.
+
 constexpr auto kFirstPause = std::chrono::microseconds(20);
 constexpr auto kLongestPause = std::chrono::milliseconds(5);
 constexpr double kFarewell = 5;  // limit in seconds for ending a communicator without pending work
 
-// Pauses between polls of an NCCL call that runs in the background, such as the call that connects
-// to other ranks. Collectives on the GPU are not polled.
+// Pauses between polls while NCCL connects or disconnects ranks, or the GPU works.
 class Pause {
  public:
   void operator()() {
-    if (Clock::now() < spin_end_) return std::this_thread::yield();
     std::this_thread::sleep_for(pause_);
     pause_ = std::min<std::chrono::microseconds>(2 * pause_, kLongestPause);
   }
 
  private:
-  const Clock::time_point spin_end_ = Clock::now() + kSpin;
   std::chrono::microseconds pause_ = kFirstPause;
 };
-
-ncclConfig_t background_config() {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  return config;
-}
 
 size_t place(std::span<const size_t> bytes, int rank) {
   return std::accumulate(bytes.begin(), bytes.begin() + rank, size_t{0});
@@ -60,18 +57,24 @@ class NcclCommunicator final : public DeviceCommunicator {
         members_(me.members.begin(), me.members.end()),
         check_others_(me.check_others),
         stream_(runtime.make_stream(me.device)),
-        completions_(*stream_) {}
+        completions_(*stream_),
+        watch_([this](const char* call, double seconds) { check_call(call, seconds); },
+               [this](const char* reason) { end_call(reason); }) {}
   ~NcclCommunicator() override { leave(); }
 
   // Collective over the ranks that have the id.
   void connect(ncclUniqueId id) {
-    ncclConfig_t config = background_config();
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    config.splitShare = 1;
     runtime_.use(device_);
-    take(ncclCommInitRankConfig(&comm_, size_, id, rank_, &config), "ncclCommInitRankConfig");
+    take(ncclCommInitRankConfig(&connection_, size_, id, rank_, &config), "ncclCommInitRankConfig");
     settle("ncclCommInitRankConfig");
+    config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 1;
+    take(ncclCommSplit(connection_, 0, rank_, &comm_, &config), "ncclCommSplit");
+    settle("ncclCommSplit");
   }
-  // Takes ownership of a connected communicator.
-  void adopt(ncclComm_t comm) { comm_ = comm; }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -79,20 +82,6 @@ class NcclCommunicator final : public DeviceCommunicator {
   int device() const override { return device_; }
   Stream& stream() override { return *stream_; }
   void describe(std::string what) override { what_ = std::move(what); }
-
-  // Waits until NCCL has connected the ranks or has submitted the last call.
-  void settle(const char* call, double seconds = comm_timeout()) {
-    const Deadline deadline(seconds);
-    Pause pause;
-    for (;;) {
-      const ncclResult_t status = async_status();
-      if (status == ncclSuccess) return;
-      if (status != ncclInProgress) throw_nccl_error(status, call);
-      if (check_others_) check_others_();
-      if (deadline.over()) fail_with(str(call, " has waited ", waited_text()));
-      pause();
-    }
-  }
 
   void all_reduce(const void* input, void* output, int64_t count, DType dtype,
                   ReduceOp op) override {
@@ -189,7 +178,11 @@ class NcclCommunicator final : public DeviceCommunicator {
     if (bytes > 0) runtime_.clear(*stream_, data, bytes);
   }
 
-  std::unique_ptr<Communicator> split(int color, int key) override;
+  std::unique_ptr<Communicator> split(int, int) override {
+    // Jobs do not use split: they make the GPU communicator of a process set from the set's
+    // processes.
+    fail(ErrorKind::kNotSupported, "nccl: a communicator of GPUs is not split");
+  }
 
   void when_done(DoneFn done) override {
     check_usable();
@@ -199,7 +192,7 @@ class NcclCommunicator final : public DeviceCommunicator {
 
   void look() override {
     check_usable();
-    const ncclResult_t status = async_status();
+    const ncclResult_t status = async_status(comm_);
     if (status != ncclSuccess && status != ncclInProgress) throw_nccl_error(status, what_.c_str());
     const auto oldest = completions_.oldest();
     if (oldest && oldest->seconds > comm_timeout())
@@ -209,7 +202,8 @@ class NcclCommunicator final : public DeviceCommunicator {
   void fail_all(const char* reason) noexcept override {
     failure_.set(reason);
     completions_.fail(reason);
-    abort();
+    abort(comm_);
+    abort(connection_);
   }
 
  private:
@@ -224,37 +218,64 @@ class NcclCommunicator final : public DeviceCommunicator {
     if (failure_.is_set()) fail(ErrorKind::kCommunicator, failure_.get());
   }
 
-  ncclResult_t async_status() {
+  static ncclResult_t async_status(ncclComm_t comm) {
     ncclResult_t status = ncclSuccess;
-    MX_NCCL(ncclCommGetAsyncError(comm_, &status));
+    MX_NCCL(ncclCommGetAsyncError(comm, &status));
     return status;
   }
 
-  // Checks the result of a call. ncclInProgress is not an error, because communicators connect in
-  // the background.
+  // Checks a call of the non-blocking communicator, which may be still in progress.
   static void take(ncclResult_t status, const char* call) {
     if (status != ncclInProgress) check(status, call);
+  }
+
+  // Waits until NCCL has connected or disconnected the ranks.
+  void settle(const char* call, double seconds = comm_timeout()) {
+    const Deadline deadline(seconds);
+    Pause pause;
+    for (;;) {
+      const ncclResult_t status = async_status(connection_);
+      if (status == ncclSuccess) return;
+      if (status != ncclInProgress) throw_nccl_error(status, call);
+      if (check_others_) check_others_();
+      if (deadline.over()) fail_with(str(call, " has waited ", waited_text()));
+      pause();
+    }
   }
 
   void submit(const char* call, auto&& fn) {
     check_usable();
     runtime_.use(device_);
-    take(fn(), call);
-    settle(call);
+    ncclResult_t status;
+    {
+      const CallWatch::Call watched(watch_, call);
+      status = fn();
+    }
+    if (failure_.is_set()) fail_with(failure_.get());
+    check(status, call);
   }
 
   // Calls inside a group form one operation. The group is also ended after an error.
   void submit_group(const char* call, auto&& fn) {
     submit(call, [&] {
-      MX_NCCL(ncclGroupStart());
-      try {
-        fn([&](ncclResult_t status) { take(status, call); });
-      } catch (...) {
-        ncclGroupEnd();
-        throw;
-      }
-      return ncclGroupEnd();
+      ncclResult_t first = ncclGroupStart();
+      fn([&](ncclResult_t status) {
+        if (first == ncclSuccess) first = status;
+      });
+      const ncclResult_t end = ncclGroupEnd();
+      return first == ncclSuccess ? end : first;
     });
+  }
+
+  // These two run on another thread while this one is inside a call.
+  void check_call(const char* call, double seconds) const {
+    if (check_others_) check_others_();
+    if (seconds > call_limit_) fail(ErrorKind::kCommunicator, call, " has waited ", waited_text());
+  }
+  void end_call(const char* reason) noexcept {
+    failure_.set(reason);
+    completions_.fail(reason);
+    abort(connection_);
   }
 
   std::string waited_text() const {
@@ -297,11 +318,9 @@ class NcclCommunicator final : public DeviceCommunicator {
     if (error) std::rethrow_exception(error);
   }
 
-  // Ends the work on the GPU even if other ranks do not take part.
-  void abort() noexcept {
-    if (!comm_) return;
-    ncclCommAbort(comm_);
-    comm_ = nullptr;
+  // Ends the work on the GPU, whether or not other ranks take part.
+  static void abort(ncclComm_t& comm) noexcept {
+    if (comm) ncclCommAbort(std::exchange(comm, nullptr));
   }
 
   // All ranks leave after the same operations, so submitted work ends on all ranks. Until
@@ -314,10 +333,12 @@ class NcclCommunicator final : public DeviceCommunicator {
         pause();
       }
       if (!comm_) return;
-      runtime_.use(device_);
-      take(ncclCommFinalize(comm_), "ncclCommFinalize");
-      settle("ncclCommFinalize", std::min(comm_timeout(), kFarewell));
+      call_limit_ = std::min(comm_timeout(), kFarewell);
+      submit("ncclCommFinalize", [&] { return ncclCommFinalize(comm_); });
       MX_NCCL(ncclCommDestroy(std::exchange(comm_, nullptr)));
+      take(ncclCommFinalize(connection_), "ncclCommFinalize");
+      settle("ncclCommFinalize", call_limit_);
+      MX_NCCL(ncclCommDestroy(std::exchange(connection_, nullptr)));
     } catch (const std::exception& error) {
       fail_all(error.what());
     }
@@ -329,41 +350,12 @@ class NcclCommunicator final : public DeviceCommunicator {
   const std::function<void()> check_others_;
   const std::unique_ptr<Stream> stream_;
   Completions completions_;
-  ncclComm_t comm_ = nullptr;
+  ncclComm_t connection_ = nullptr, comm_ = nullptr;  // see Note [Two communicators]
+  double call_limit_ = comm_timeout();                // seconds
   std::string what_ = "start";
   FailureText failure_;
+  CallWatch watch_;  // the last member: its thread uses the others
 };
-
-std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key) {
-  check_usable();
-  runtime_.use(device_);
-  ncclConfig_t config = background_config();
-  ncclComm_t part = nullptr;
-  take(ncclCommSplit(comm_, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &part, &config),
-       "ncclCommSplit");
-  try {
-    settle("ncclCommSplit");
-    if (color < 0) return nullptr;
-    DeviceRank me{0, 1, device_, {}, check_others_};
-    // Waits until the new communicator is connected. Its ranks are unknown before that time.
-    Pause pause;
-    const Deadline deadline(comm_timeout());
-    for (ncclResult_t status = ncclInProgress; status == ncclInProgress; pause()) {
-      MX_NCCL(ncclCommGetAsyncError(part, &status));
-      if (status != ncclInProgress) check(status, "ncclCommSplit");
-      if (check_others_) check_others_();
-      if (deadline.over()) fail_with(str("ncclCommSplit has waited ", waited_text()));
-    }
-    MX_NCCL(ncclCommUserRank(part, &me.rank));
-    MX_NCCL(ncclCommCount(part, &me.size));
-    auto group = std::make_unique<NcclCommunicator>(runtime_, me);
-    group->adopt(std::exchange(part, nullptr));
-    return group;
-  } catch (...) {
-    if (part) ncclCommAbort(part);  // aborting the parent does not abort the new communicator
-    throw;
-  }
-}
 
 class NcclBackend final : public DeviceBackend {
  public:

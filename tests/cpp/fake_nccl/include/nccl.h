@@ -6,8 +6,7 @@
 
 #define NCCL_VERSION_CODE 22809
 #define NCCL_CONFIG_INITIALIZER \
-  { INT_MIN }
-#define NCCL_SPLIT_NOCOLOR (-1)
+  { INT_MIN, INT_MIN }
 
 // A stream of one GPU, which is an object of tests/cpp/fake_stream.h.
 using cudaStream_t = struct FakeCudaStream*;
@@ -17,7 +16,7 @@ struct ncclUniqueId {
   char internal[128];
 };
 struct ncclConfig_t {
-  int blocking;
+  int blocking, splitShare;
 };
 
 enum ncclResult_t {
@@ -54,8 +53,6 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part,
                            ncclConfig_t* config);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result);
-ncclResult_t ncclCommCount(ncclComm_t comm, int* count);
-ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank);
 ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
