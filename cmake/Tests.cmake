@@ -128,6 +128,7 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
 
   add_library(mxlite_fake_gpu SHARED EXCLUDE_FROM_ALL ${fake_gpu}/plugin.cc ${fake_gpu}/kernels.cc
               ${fake_rtc}/host_code.cc $<TARGET_OBJECTS:mxlite_fake_nccl>)
+  add_dependencies(mxlite_fake_gpu mxlite_test_needy)  # for tests/python/gpu/test_bad_gpus.py
   add_dependencies(cpp_tests mxlite_fake_gpu)
 
   set(stand_ins mxlite_fake_gpu)
