@@ -4,9 +4,11 @@
 #include "cpp/ops/cuda/matrix/gemm.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <unordered_map>
 
 #include "cpp/base/env.h"
@@ -180,13 +182,18 @@ class AlgorithmCache {
   static Algorithm choose(KernelContext& ctx, const Key& key, Descriptors& d,
                           size_t workspace_bytes) {
     d.preference = make_preference(key.gemm.dtype, key.align, workspace_bytes);
-    cublasLtMatmulHeuristicResult_t result{};
+    // The results are in the order of their expected time; some of them may not run.
+    std::array<cublasLtMatmulHeuristicResult_t, 8> results{};
     int count = 0;
-    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-        cublaslt(ctx), d.op, d.a, d.b, d.c, d.c, d.preference, 1, &result, &count);
+    const cublasStatus_t status =
+        cublasLtMatmulAlgoGetHeuristic(cublaslt(ctx), d.op, d.a, d.b, d.c, d.c, d.preference,
+                                       static_cast<int>(results.size()), results.data(), &count);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED) return std::nullopt;
     check(status, "cublasLtMatmulAlgoGetHeuristic");
-    return count > 0 ? Algorithm(result.algo) : std::nullopt;
+    const auto found = std::span(results).first(static_cast<size_t>(count));
+    const auto first =
+        std::ranges::find(found, CUBLAS_STATUS_SUCCESS, &cublasLtMatmulHeuristicResult_t::state);
+    return first == found.end() ? std::nullopt : Algorithm(first->algo);
   }
 
   std::mutex mutex_;
