@@ -5,9 +5,13 @@
 #include <unordered_map>
 
 #include "cpp/core/cpu/large_blocks.h"
+#include "cpp/core/device_timer.h"
 #include "cpp/core/host_memory.h"
+#include "cpp/core/launch_log.h"
+#include "cpp/core/profile_hooks.h"
 #include "cpp/engine/blocking.h"
 #include "cpp/ops/invoke.h"
+#include "cpp/ops/tensor/cast.h"
 
 namespace mxlite::graph {
 namespace {
@@ -95,7 +99,17 @@ class PackedWeights::Task final : public engine::Task {
   const std::vector<engine::Var*>& writes() const { return writes_; }
 
   void run() override {
-    for (const Run& one : runs_) run(one);
+    std::vector<TensorRef> from, to;
+    for (const Run& one : runs_) {
+      if (one.packing->conversions.empty()) run(one);
+      for (const Conversion& c : one.packing->conversions) {
+        from.push_back({one.parameters[static_cast<size_t>(c.parameter)]->data(), c.shape,
+                        contiguous_strides(c.shape), c.from, true});
+        to.push_back({static_cast<std::byte*>(one.memory->data()) + c.offset, c.shape, c.strides,
+                      c.to, c.strides == contiguous_strides(c.shape)});
+      }
+    }
+    if (!to.empty()) convert(from, to);
   }
   void release_operands() noexcept override { runs_.clear(); }
 
@@ -118,6 +132,17 @@ class PackedWeights::Task final : public engine::Task {
       bases[slots.constants + i] = p.constants[i]->data();
     bases[slots.packed] = one.memory->data();
     one.packing->steps.run(bases, {}, {.stream = engine::current_stream()});
+  }
+
+  // The operator's kernel copies each input into its output, in few launches.
+  void convert(std::span<const TensorRef> from, std::span<const TensorRef> to) const {
+    static const OpSchema& op = ops().get("amp_multicast");
+    KernelContext context{runs_[0].memory->device(), false, {}, engine::current_stream(), nullptr};
+    ProfileScope profile(op.name.c_str());
+    DeviceScope device_profile(context.stream, op.name.c_str());
+    set_launching_operator(op.name.c_str());
+    const AmpMulticastParams params{static_cast<int>(to.size()), false};
+    op.kernels[DeviceType::kCUDA].front().run(context, &params, from, to);
   }
 
   const std::shared_ptr<Arena> arena_;

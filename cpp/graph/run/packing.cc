@@ -113,6 +113,41 @@ class Extract {
   std::map<int32_t, int32_t> buffers_;  // maps an index in the whole program to the new index
 };
 
+bool is_cast(const Instruction& step) {
+  return step.kernel && step.op && (step.op->name == "Cast" || step.op->name == "amp_cast");
+}
+bool is_reorder(const Instruction& step) { return !step.op && step.plan; }
+
+// Returns nothing unless all steps are casts and reorders of parameters, and no value is cast
+// twice.
+std::vector<Conversion> conversions_of(const Program& program) {
+  std::vector<Conversion> known(program.buffers.size()), result;
+  for (size_t i = 0; i < known.size(); ++i)
+    if (const Buffer& b = program.buffers[i]; b.place == Place::kParameter) {
+      known[i].parameter = b.index;
+      known[i].from = program.parameter_specs[static_cast<size_t>(b.index)].dtype;
+      known[i].to = known[i].from;
+    }
+  for (const Instruction& step : program.prologue) {
+    if (!is_cast(step) && !is_reorder(step)) return {};
+    const Operand &from = step.inputs[0], &to = step.outputs[0];
+    Conversion c = known[static_cast<size_t>(from.buffer)];
+    if (c.parameter < 0 || !from.layout.is_plain()) return {};
+    if (to.spec.dtype != c.to && c.to != c.from) return {};
+    const std::optional<Strides> strides = strides_of(to.spec.shape, to.layout);
+    if (!strides) return {};
+    c.to = to.spec.dtype;
+    c.shape = to.spec.shape;
+    c.strides = *strides;
+    known[static_cast<size_t>(to.buffer)] = c;
+    const Buffer& memory = program.root(to.buffer);
+    if (memory.place != Place::kPacked) continue;
+    c.offset = memory.offset;
+    result.push_back(c);
+  }
+  return result;
+}
+
 }  // namespace
 
 Packing::Packing(Program part, std::vector<int> used, Device device)
@@ -120,7 +155,9 @@ Packing::Packing(Program part, std::vector<int> used, Device device)
       parameters(std::move(used)),
       slots(program),
       steps(program, program.prologue, device),
-      hash(hash_of(program)) {}
+      hash(hash_of(program)),
+      conversions(device.type == DeviceType::kCUDA ? conversions_of(program)
+                                                   : std::vector<Conversion>()) {}
 
 bool same_packing(const Packing& a, const Packing& b) {
   return a.hash == b.hash && a.program.packed_bytes == b.program.packed_bytes &&

@@ -10,6 +10,15 @@
 
 namespace mxlite::graph {
 
+// The conversion of a parameter into a value that the main part reads.
+struct Conversion {
+  int parameter = -1;  // like an index of Packing::parameters
+  Shape shape;
+  DType from = DType::kFloat32, to = DType::kFloat32;
+  Strides strides;    // of the value; the parameter is contiguous
+  size_t offset = 0;  // in the packed memory
+};
+
 struct Packing {
   Packing(Program part, std::vector<int> used, Device device);
 
@@ -20,6 +29,9 @@ struct Packing {
   const Slots slots;
   const Steps steps;
   const size_t hash;
+  // On a GPU: if not empty, these conversions do the same as the steps. One kernel converts the
+  // parameters of many packings (see PackedWeights).
+  const std::vector<Conversion> conversions;
 };
 // Returns whether both packings compute the same values at the same offsets from parameters at the
 // same positions. One packing can then replace the other.

@@ -17,6 +17,9 @@ void strided_copy(KernelContext& ctx, size_t element_bytes, const Shape& shape, 
 // Copies and converts. Both arrays may have any strides.
 void convert_copy(KernelContext& ctx, const TensorRef& from, const TensorRef& to);
 
+// Like convert_copy for pairs of arrays; one launch converts many pairs.
+void convert_copies(KernelContext& ctx, Inputs from, Outputs to);
+
 inline void* at(void* data, int64_t offset, size_t element_bytes) {
   return static_cast<char*>(data) + offset * static_cast<int64_t>(element_bytes);
 }

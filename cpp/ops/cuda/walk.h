@@ -49,9 +49,9 @@ struct Division {
   }
 };
 
-// Maps an element's index to offsets in K arrays. Add axes from the outermost to the innermost;
-// adjacent axes are merged where possible.
-template <int K>
+// Maps an element's index to offsets in K arrays, which have at most `Most` axes. Add axes from the
+// outermost to the innermost; adjacent axes are merged where possible.
+template <int K, int Most = kMaxAxes>
 class Walk {
  public:
   void add(int64_t size, std::initializer_list<int64_t> strides) {
@@ -109,9 +109,9 @@ class Walk {
   int ndim_ = 0;
   bool wide_ = false;
   int64_t total_ = 1;
-  int64_t size_[kMaxAxes] = {};
-  Divisor by_[kMaxAxes];
-  int64_t stride_[K][kMaxAxes] = {};
+  int64_t size_[Most] = {};
+  Divisor by_[Most];
+  int64_t stride_[K][Most] = {};
 };
 
 // Returns the strides of an array of `shape` broadcast to the larger shape `to` by NumPy's rules.

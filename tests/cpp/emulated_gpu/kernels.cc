@@ -166,7 +166,9 @@ void register_own_kernels(OpRegistry& ops) {
 
 bool borrows_kernels(const std::string&) { return false; }
 
-LayoutBackend own_layouts() { return {cuda::same_channels_last, cuda::plan_channels_last_reorder}; }
+LayoutBackend own_layouts() {
+  return {cuda::same_channels_last, cuda::plan_channels_last_reorder, cuda::channels_last_strides};
+}
 
 Plan plan_own_chain(PointwiseChain chain) { return own_planner(std::move(chain)); }
 

@@ -21,16 +21,55 @@ net.hybridize()
 net(nd.ones((2, 4, 6, 6), ctx=gpu, dtype="bfloat16")).wait_to_read()
 """
 
+CASTS = """
+import mxlite as mx
+from mxlite import gluon, nd
 
-@pytest.mark.skipif(
+
+class Casts(gluon.HybridBlock):
+    def __init__(self):
+        super().__init__()
+        for i in range(3):
+            setattr(self, f"w{i}", self.params.get(f"w{i}", shape=(i + 1, 2)))
+
+    def forward(self, x):
+        return [x * nd.amp_cast(p.data(x.context), dtype="float16") for p in self.params.values()]
+
+
+net = Casts()
+net.initialize(ctx=mx.gpu(0))
+net.hybridize()
+net(nd.ones((1,), ctx=mx.gpu(0), dtype="float16"))
+nd.waitall()
+"""
+
+pytestmark = pytest.mark.skipif(
     "mxlite_fake_gpu" not in os.environ.get("MXLITE_CUDA_LIBRARY", ""),
     reason="only the simulated GPU writes the log: make test-cuda",
 )
+
+
+def launches_of(program: str, log: Path) -> list[str]:
+    """Return the lines that the simulated GPU logs."""
+    run_python("-c", program, environment={"MXLITE_FAKE_GPU_LAUNCHES": str(log)}, timeout=60)
+    return log.read_text().splitlines()
+
+
 def test_launches_have_their_shapes(tmp_path: Path) -> None:
-    log = tmp_path / "launches"
-    run_python("-c", PROGRAM, environment={"MXLITE_FAKE_GPU_LAUNCHES": str(log)}, timeout=60)
-    lines = log.read_text().splitlines()
+    lines = launches_of(PROGRAM, tmp_path / "launches")
     assert "dot_kernel\t(2, 3) float32;(3, 4) float32;\t(2, 4) float32;" in lines
     # Channels are last, as they are on a GPU.
     convolution = "(2, 6, 6, 4) bfloat16;(8, 3, 3, 4) bfloat16;"
     assert any(line.startswith(f"Convolution_kernel\t{convolution}") for line in lines), lines
+
+
+def test_weights_are_cast_by_one_call(tmp_path: Path) -> None:
+    casts = [
+        line
+        for line in launches_of(CASTS, tmp_path / "launches")
+        if line.startswith(("amp_", "Cast"))
+    ]
+    inputs, outputs = (
+        "".join(f"({i + 1}, 2) {dtype};" for i in range(3)) for dtype in ("float32", "float16")
+    )
+    assert casts == [f"amp_multicast_kernel\t{inputs}\t{outputs}"]

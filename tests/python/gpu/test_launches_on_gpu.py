@@ -57,3 +57,78 @@ def test_dropout_and_addition_take_one_launch(
         result.backward()
         results.append([a.astype("float64").asnumpy() for a in (result, data.grad)])
     np.testing.assert_array_equal(results[1], results[0])
+
+
+class Casts(gluon.HybridBlock):
+    """Products in float16 with weights in float32, as in mixed precision."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        for i in range(count):  # with and without whole packs, in one chunk and in several
+            shape = (i + 1, 8193 if i % 9 == 0 else 7)
+            setattr(self, f"w{i}", self.params.get(f"w{i}", shape=shape, init=mx.init.Normal(1)))
+
+    def forward(self, x: nd.NDArray) -> list[nd.NDArray]:
+        weights = [p.data(x.context) for p in self.params.values()]
+        return [x * nd.amp_cast(w, dtype="float16") for w in weights]
+
+
+class Convolutions(gluon.HybridBlock):
+    """Convolutions in float16, whose weights have their channels last in memory."""
+
+    def __init__(self, dtype: str) -> None:
+        super().__init__()
+        for i in range(5):
+            shape = (8 + i, 7 + i, 3, 3)
+            weight = self.params.get(f"w{i}", shape=shape, dtype=dtype, init=mx.init.Normal(0.1))
+            setattr(self, f"w{i}", weight)
+
+    def forward(self, x: nd.NDArray) -> nd.NDArray:
+        for i, p in enumerate(self.params.values()):
+            w = nd.amp_cast(p.data(x.context), dtype="float16")
+            x = nd.Convolution(x, w, kernel=(3, 3), pad=(1, 1), num_filter=8 + i, no_bias=True)
+        return x
+
+
+def launches_for_new_weights(
+    net: gluon.Block, x: nd.NDArray, launches: Callable[[], int]
+) -> tuple[int, nd.NDArray | list[nd.NDArray]]:
+    """Return launches that a call needs only because the weights have changed, and its result."""
+    net.initialize(ctx=mx.gpu(0))
+    net.hybridize()
+    net(x)
+    for parameter in net.collect_params().values():
+        parameter.set_data(parameter.data() + 0.25)
+    counts = []
+    for _ in range(2):
+        nd.waitall()
+        launches()
+        result = net(x)
+        nd.waitall()
+        counts.append(launches())
+    return counts[0] - counts[1], result
+
+
+@pytest.mark.parametrize(("weights", "least"), [(40, 1), (130, 2)])
+def test_casts_of_many_weights_take_few_launches(
+    launches: Callable[[], int], weights: int, least: int
+) -> None:
+    net = Casts(weights)
+    x = nd.full((1,), 3, ctx=mx.gpu(0), dtype="float16")
+    count, results = launches_for_new_weights(net, x, launches)
+    assert count == least
+    for p, result in zip(net.collect_params().values(), results):
+        expected = p.data().astype("float16").asnumpy() * np.float16(3)
+        np.testing.assert_array_equal(result.asnumpy(), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_weights_of_convolutions_are_rearranged_and_cast_in_one_launch(
+    launches: Callable[[], int], dtype: str
+) -> None:
+    net = Convolutions(dtype)
+    x = nd.random.normal(shape=(2, 7, 5, 6), ctx=mx.gpu(0)).astype("float16")
+    count, result = launches_for_new_weights(net, x, launches)
+    assert count == 1
+    net.hybridize(active=False)
+    np.testing.assert_allclose(result.asnumpy(), net(x).asnumpy(), rtol=0.02, atol=0.02)

@@ -54,6 +54,7 @@ ROWS: list[tuple[str, str, int, dict[str, int], tuple[str, ...]]] = [
     ("nn/pooling.cu", r"(4pool|6gather)I[fd].*iEE", 3, {}, (DIVIDE_64,)),
     ("nn/dropout.cu", r"4drop.*half.*Lb1E", 1, {LOAD_16: 1, STORE_16: 1, STORE_8: 1}, ()),
     ("nn/dropout.cu", r"apply_packs.*half", 1, {LOAD_16: 1, STORE_16: 1}, ()),
+    ("convert_copies.cu", r"convert_pairs.*PackedPair", 1, {LOAD_16: 4, STORE_16: 4}, (DIVIDE,)),
     ("tensor/select.cu", r"extend_rowsItLi4E", 1, {STORE_8: 1}, (DIVIDE,)),
     ("tensor/select.cu", r"pad_elementsItiE", 1, {}, (DIVIDE_64,)),
 ]

@@ -14,6 +14,10 @@ void copy_all(KernelContext& ctx, const P&, Inputs in, Outputs out) {
     if (in[i].data != out[i].data || in[i].dtype != out[i].dtype) convert_copy(ctx, in[i], out[i]);
 }
 
+void copy_together(KernelContext& ctx, const AmpMulticastParams&, Inputs in, Outputs out) {
+  convert_copies(ctx, in, out);
+}
+
 template <class P>
 void reshape(KernelContext& ctx, const P&, Inputs in, Outputs out) {
   copy_bytes(ctx, out[0].data, in[0].data, out[0].bytes());
@@ -32,7 +36,7 @@ static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   for (const char* op : {"_copy", "_copyto", "BlockGrad", "make_loss"})
     ops.cuda_kernel<&copy_all<NoParams>>(op, kStrided);
   for (const char* op : {"Cast", "amp_cast"}) ops.cuda_kernel<&copy_all<CastParams>>(op, kStrided);
-  ops.cuda_kernel<&copy_all<AmpMulticastParams>>("amp_multicast", kStrided);
+  ops.cuda_kernel<&copy_together>("amp_multicast", kStrided);
   ops.cuda_kernel<&reshape<ReshapeParams>>("Reshape");
   for (const char* op : {"Flatten", "_identity_with_attr_like_rhs"})
     ops.cuda_kernel<&reshape<NoParams>>(op);
