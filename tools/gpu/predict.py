@@ -80,7 +80,7 @@ KINDS = (
         "batch normalization",
         "BatchNorm$|_batch_norm",
         ("nn/batch_norm.cu",),
-        kernels=3,
+        kernels=2,
         reads=2,
         bandwidth=0.75,
     ),

@@ -6,6 +6,7 @@
 namespace mxlite::cuda {
 namespace {
 
+constexpr int64_t kCounters = 4096;
 constexpr size_t kGemmWorkspaceBytes = size_t{32} << 20;  // cuBLAS's recommendation for Hopper
 
 // Library handles are created on first use, because a copy stream needs none.
@@ -20,6 +21,7 @@ class Handles final : public Stream::Attachment {
     if (cublaslt_) cublasLtDestroy(cublaslt_);
     if (cudnn_) cudnnDestroy(cudnn_);
     if (gemm_workspace_) MX_CUDA_NOEXCEPT(cudaFree(gemm_workspace_));
+    if (counters_) MX_CUDA_NOEXCEPT(cudaFree(counters_));
   }
 
   cublasHandle_t cublas(const CudaStream& stream) {
@@ -63,6 +65,16 @@ class Handles final : public Stream::Attachment {
     }
     return {gemm_workspace_, kGemmWorkspaceBytes};
   }
+  unsigned* counters(const CudaStream& stream) {
+    if (!counters_) {
+      const DeviceGuard guard(device_);
+      void* memory = nullptr;
+      MX_CUDA(cudaMalloc(&memory, kCounters * sizeof(unsigned)));
+      counters_ = static_cast<unsigned*>(memory);
+      MX_CUDA(cudaMemsetAsync(counters_, 0, kCounters * sizeof(unsigned), stream.raw()));
+    }
+    return counters_;
+  }
   int multiprocessors() const { return multiprocessors_; }
 
  private:
@@ -73,6 +85,7 @@ class Handles final : public Stream::Attachment {
   cudnnHandle_t cudnn_ = nullptr;
   uint64_t cublas_stream_ = 0, cudnn_stream_ = 0;  // ids of the streams that are set
   void* gemm_workspace_ = nullptr;
+  unsigned* counters_ = nullptr;
 };
 
 Handles& handles(const KernelContext& ctx) {
@@ -92,6 +105,9 @@ cublasHandle_t cublas(const KernelContext& ctx) { return handles(ctx).cublas(str
 cublasLtHandle_t cublaslt(const KernelContext& ctx) { return handles(ctx).cublaslt(); }
 cudnnHandle_t cudnn(const KernelContext& ctx) { return handles(ctx).cudnn(stream_of(ctx)); }
 Workspace gemm_workspace(const KernelContext& ctx) { return handles(ctx).gemm_workspace(); }
+unsigned* arrival_counters(const KernelContext& ctx, int64_t count) {
+  return count <= kCounters ? handles(ctx).counters(stream_of(ctx)) : nullptr;
+}
 int multiprocessors(const KernelContext& ctx) { return handles(ctx).multiprocessors(); }
 
 }  // namespace mxlite::cuda

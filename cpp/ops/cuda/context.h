@@ -25,6 +25,10 @@ struct Workspace {
 };
 Workspace gemm_workspace(const KernelContext& ctx);
 
+// Returns counters that are 0 between the kernels of the stream, for is_last_block; null if `count`
+// is too large.
+unsigned* arrival_counters(const KernelContext& ctx, int64_t count);
+
 int multiprocessors(const KernelContext& ctx);
 
 }  // namespace mxlite::cuda

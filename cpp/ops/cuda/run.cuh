@@ -63,6 +63,21 @@ __device__ __forceinline__ T warp_max(T v) {
   return v;
 }
 
+// Returns to all threads whether the block is the last one of `blocks` to call this function with
+// the counter. The last one sees what the others have stored before, and sets the counter to 0.
+__device__ __forceinline__ bool is_last_block(unsigned* arrived, unsigned blocks) {
+  __shared__ bool is_last;
+  __syncthreads();  // until all threads have stored, and have read the result of the previous call
+  if (threadIdx.x == 0) {
+    __threadfence();
+    is_last = atomicAdd(arrived, 1u) == blocks - 1;
+    if (is_last) *arrived = 0;
+    __threadfence();
+  }
+  __syncthreads();
+  return is_last;
+}
+
 // Returns the sum over a block of up to 1024 threads (whole warps). Every thread gets the result.
 template <class T>
 __device__ __forceinline__ T block_sum(T v) {

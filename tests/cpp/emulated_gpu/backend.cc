@@ -12,6 +12,11 @@ namespace mxlite::cuda {
 
 cudaStream_t stream(const KernelContext&) { return nullptr; }
 int multiprocessors(const KernelContext&) { return 1; }
+// Kernels run in the calling thread.
+unsigned* arrival_counters(const KernelContext&, int64_t count) {
+  thread_local std::array<unsigned, 64> counters{};
+  return count <= static_cast<int64_t>(counters.size()) ? counters.data() : nullptr;
+}
 
 namespace {
 

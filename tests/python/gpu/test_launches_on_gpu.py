@@ -132,3 +132,25 @@ def test_weights_of_convolutions_are_rearranged_and_cast_in_one_launch(
     assert count == 1
     net.hybridize(active=False)
     np.testing.assert_allclose(result.asnumpy(), net(x).asnumpy(), rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize(("axis", "shape"), [(1, (2, 3, 64, 96)), (3, (2, 16, 16, 12))])
+def test_batch_normalization_takes_two_launches(
+    launches: Callable[[], int], axis: int, shape: tuple[int, ...]
+) -> None:
+    """The last of the blocks that sum a channel computes what the second launch needs."""
+    gpu = mx.gpu(0)
+    x = nd.random.normal(3, 2, shape=shape, ctx=gpu)
+    arrays = [make((shape[axis],), ctx=gpu) for make in (nd.ones, nd.zeros, nd.zeros, nd.ones)]
+    axes = tuple(i for i in range(4) if i != axis)
+    host = x.asnumpy().astype(np.float64)
+    expected = host - host.mean(axes, keepdims=True)
+    expected /= np.sqrt(host.var(axes, keepdims=True) + 1e-3)
+    for _ in range(3):  # the counters of blocks are used again
+        nd.waitall()
+        launches()
+        with autograd.record():
+            y = nd.BatchNorm(x, *arrays, axis=axis, fix_gamma=False)
+        nd.waitall()
+        assert launches() == 2
+        np.testing.assert_allclose(y.asnumpy(), expected, atol=1e-4)

@@ -47,6 +47,7 @@ ROWS: list[tuple[str, str, int, dict[str, int], tuple[str, ...]]] = [
     ("nn/batch_norm.cu", r"apply_.*half.*Li8E", 4, {STORE_16: 1}, (STORE_2,)),
     # One load of a row that is left over, and four or more of rows that are loaded together.
     ("nn/batch_norm.cu", r"sum_columns.*half.*Li8E", 2, {LOAD_16: 5}, ()),
+    ("nn/batch_norm.cu", r"sum_(columns|planes).*half.*Li8E", 4, {r"atom\.global": 1}, ()),
     ("nn/pooling.cu", r"(pool|gather)_packs.*half", 2, {LOAD_16: 1, STORE_16: 1}, (DIVIDE,)),
     ("nn/pooling.cu", r"gather_maxima.*halfaLi8E", 1, {LOAD_16: 1, STORE_16: 1}, (DIVIDE,)),
     ("nn/pooling.cu", r"find_maxima.*halfaLi8E", 1, {LOAD_16: 1, STORE_8: 1}, (DIVIDE,)),

@@ -1,5 +1,5 @@
-// Launch 1: many blocks compute partial sums of each channel. Launch 2: mean and scale of channels
-// are computed from these sums. Launch 3: the elements are computed. One of the channel's elements
+// Launch 1: many blocks compute partial sums of each channel; the last of these blocks computes the
+// mean and scale of the channel. Launch 2: the elements are computed. One of the channel's elements
 // is subtracted before summing, to avoid cancellation in the variance if the mean is large. Sums
 // from a convolution are float32 sums without this shift: they give the variance an error of about
 // mean^2 * 1e-6, which matters in nearly constant channels with a large mean.
@@ -56,10 +56,115 @@ Work<Acc> make_work(const ChannelBlocks& b, int vector, void* scratch) {
 template <class T>
 constexpr int kVector = sizeof(T) == 2 ? kMostVector : 16 / sizeof(T);
 
+// A warp adds the sums of all splits of a channel. Every thread of the warp gets the result.
+template <class Acc>
+__device__ __forceinline__ void total(const Work<Acc>& work, int64_t channels, int64_t c,
+                                      double& first, double& second) {
+  first = second = 0;
+  for (int64_t s = threadIdx.x % kWarp; s < work.splits; s += kWarp) {
+    first += static_cast<double>(work.sums[s * 2 * channels + c]);
+    second += static_cast<double>(work.sums[(s * 2 + 1) * channels + c]);
+  }
+  first = warp_sum(first);
+  second = warp_sum(second);
+}
+
+// Computes the statistics and coefficients of a channel from its sums; run by a warp.
+template <class T>
+__device__ void finish_channel(const BatchNormCall& call, const Work<AccOf<T>>& work, int64_t c) {
+  using Acc = AccOf<T>;
+  const ChannelBlocks& b = call.blocks;
+  const double count = static_cast<double>(b.outer * b.inner);
+  const DType stats = call.stats_dtype;
+  double first = 0, second = 0;
+  const bool of_batch = call.batch_stats && count > 0 && !call.known_mean;
+  if (of_batch && call.known_sums) {
+    first = static_cast<double>(call.known_sums[c]);
+    second = static_cast<double>(call.known_sums[b.channels + c]);
+  } else if (of_batch) {
+    total(work, b.channels, c, first, second);
+  }
+  if (threadIdx.x % kWarp != 0) return;
+  const double gamma =
+      call.fix_gamma ? 1.0 : static_cast<double>(load_as<Acc>(call.gamma, stats, c));
+  work.offset[c] = load_as<Acc>(call.beta, stats, c);
+  if (call.known_mean) {
+    work.center[c] = load_as<Acc>(call.known_mean, stats, c);
+    work.scale[c] = static_cast<Acc>(gamma * load_as<Acc>(call.known_inv_std, stats, c));
+    return;
+  }
+  double mean = load_as<Acc>(call.running_mean, stats, c);
+  double var = load_as<Acc>(call.running_var, stats, c);
+  if (of_batch) {
+    const double shift = first / count, m = call.momentum;
+    const double old_mean = mean, old_var = var;
+    mean = shift;
+    if (!call.known_sums)  // this element was subtracted before summing
+      mean += static_cast<double>(convert<Acc>(static_cast<const T*>(call.data)[c * b.inner]));
+    const double spread = second / count - shift * shift;
+    var = spread > 0 ? spread : spread == spread ? 0 : spread;
+    store_as<Acc>(call.running_mean, stats, c, static_cast<Acc>(old_mean * m + mean * (1 - m)));
+    store_as<Acc>(call.running_var, stats, c, static_cast<Acc>(old_var * m + var * (1 - m)));
+  }
+  const double inv_std = 1 / sqrt(var + call.eps);
+  store_as<Acc>(call.mean, stats, c, static_cast<Acc>(mean));
+  store_as<Acc>(call.inv_std, stats, c, static_cast<Acc>(inv_std));
+  if (call.var) store_as<Acc>(call.var, stats, c, static_cast<Acc>(var));
+  work.center[c] = static_cast<Acc>(mean);
+  work.scale[c] = static_cast<Acc>(gamma * inv_std);
+}
+
+template <class T>
+__device__ void finish_channel(const BatchNormGradCall& call, const Work<AccOf<T>>& work,
+                               int64_t c) {
+  using Acc = AccOf<T>;
+  const ChannelBlocks& b = call.blocks;
+  const double count = static_cast<double>(b.outer * b.inner);
+  const DType stats = call.stats_dtype;
+  double first, second;
+  total(work, b.channels, c, first, second);
+  if (threadIdx.x % kWarp != 0) return;
+  const double inv_std = static_cast<double>(load_as<Acc>(call.inv_std, stats, c));
+  const double gamma =
+      call.fix_gamma ? 1.0 : static_cast<double>(load_as<Acc>(call.gamma, stats, c));
+  store_as<Acc>(call.gamma_grad, stats, c,
+                call.fix_gamma ? Acc(0) : static_cast<Acc>(second * inv_std));
+  store_as<Acc>(call.beta_grad, stats, c, static_cast<Acc>(first));
+  const bool through = call.batch_stats && count > 0;
+  work.center[c] = load_as<Acc>(call.mean, stats, c);
+  work.scale[c] = static_cast<Acc>(gamma * inv_std);
+  work.offset[c] = through ? static_cast<Acc>(first / count) : Acc(0);
+  work.slope[c] = through ? static_cast<Acc>(second * inv_std * inv_std / count) : Acc(0);
+}
+
+// What the last of the blocks that have summed the same channels does.
+template <class T, class Call>
+struct Finish {
+  Call call;
+  Work<AccOf<T>> work;
+  unsigned* arrived;  // for each group of channels; null: another launch finishes the channels
+
+  // Called by all threads of a block when they have stored the sums of a split of the channels.
+  __device__ __forceinline__ void arrive(int64_t group, int64_t begin, int64_t end) const {
+    if (!arrived || !is_last_block(arrived + group, static_cast<unsigned>(work.splits))) return;
+    for (int64_t c = begin + threadIdx.x / kWarp; c < end; c += kThreads / kWarp)
+      finish_channel<T>(call, work, c);
+  }
+};
+
+template <class T, class Call>
+__global__ void finish_channels(const __grid_constant__ Call call,
+                                const __grid_constant__ Work<AccOf<T>> work) {
+  for (int64_t c = global_index() / kWarp; c < call.blocks.channels; c += grid_stride() / kWarp)
+    finish_channel<T>(call, work, c);
+}
+
 // One block per channel and split, for layouts in which a channel's elements are contiguous.
-template <class T, bool backward, int V>
-__global__ void sum_planes(ChannelBlocks b, const __grid_constant__ Terms<T, backward> terms,
-                           const __grid_constant__ Work<AccOf<T>> work) {
+template <class T, bool backward, int V, class Call>
+__global__ void __launch_bounds__(kThreads, 4)
+    sum_planes(ChannelBlocks b, const __grid_constant__ Terms<T, backward> terms,
+               const __grid_constant__ Finish<T, Call> finish) {
+  const Work<AccOf<T>>& work = finish.work;
   using Acc = AccOf<T>;
   const int64_t packs = b.inner / V, all = b.outer * packs;
   for (int64_t task = blockIdx.x; task < b.channels * work.splits; task += gridDim.x) {
@@ -91,20 +196,26 @@ __global__ void sum_planes(ChannelBlocks b, const __grid_constant__ Terms<T, bac
       work.sums[(split * 2) * b.channels + c] = first[0];
       work.sums[(split * 2 + 1) * b.channels + c] = second[0];
     }
+    finish.arrive(c, c, c + 1);
   }
 }
 
 // For channels-last arrays: `lanes` neighboring threads each read V channels of a row, and other
 // threads of the block read other rows.
-template <class T, bool backward, int V>
-__global__ void sum_columns(ChannelBlocks b, const __grid_constant__ Terms<T, backward> terms,
-                            const __grid_constant__ Work<AccOf<T>> work, int lanes) {
+template <class T, bool backward, int V, class Call>
+__global__ void __launch_bounds__(kThreads, !backward          ? 4
+                                            : V == kMostVector ? 2
+                                                               : 3)
+    sum_columns(ChannelBlocks b, const __grid_constant__ Terms<T, backward> terms,
+                const __grid_constant__ Finish<T, Call> finish, int lanes) {
+  const Work<AccOf<T>>& work = finish.work;
   using Acc = AccOf<T>;
   __shared__ Acc parts[2][kThreads];
   const int lane = threadIdx.x % lanes, line = threadIdx.x / lanes, lines = kThreads / lanes;
   const int64_t tiles = (b.channels + lanes * V - 1) / (lanes * V);
   for (int64_t task = blockIdx.x; task < tiles * work.splits; task += gridDim.x) {
-    const int64_t c0 = task % tiles * lanes * V + lane * V, split = task / tiles;
+    const int64_t tile = task % tiles, split = task / tiles;
+    const int64_t c0 = (tile * lanes + lane) * V;
     const int64_t begin = b.outer * split / work.splits, end = b.outer * (split + 1) / work.splits;
     const bool inside = c0 < b.channels;
     Acc middle[V] = {}, scale[V] = {}, shift[V] = {}, first[V] = {}, second[V] = {};
@@ -150,91 +261,8 @@ __global__ void sum_columns(ChannelBlocks b, const __grid_constant__ Terms<T, ba
         work.sums[(split * 2 + 1) * b.channels + c0 + k] = parts[1][lane];
       }
     }
-  }
-}
-
-// A warp adds the sums of all splits of a channel. Every thread of the warp gets the result.
-template <class Acc>
-__device__ __forceinline__ void total(const Work<Acc>& work, int64_t channels, int64_t c,
-                                      double& first, double& second) {
-  first = second = 0;
-  for (int64_t s = threadIdx.x % kWarp; s < work.splits; s += kWarp) {
-    first += static_cast<double>(work.sums[s * 2 * channels + c]);
-    second += static_cast<double>(work.sums[(s * 2 + 1) * channels + c]);
-  }
-  first = warp_sum(first);
-  second = warp_sum(second);
-}
-
-template <class T>
-__global__ void finish_forward(const __grid_constant__ BatchNormCall call,
-                               const __grid_constant__ Work<AccOf<T>> work) {
-  using Acc = AccOf<T>;
-  const ChannelBlocks& b = call.blocks;
-  const double count = static_cast<double>(b.outer * b.inner);
-  const DType stats = call.stats_dtype;
-  for (int64_t c = global_index() / kWarp; c < b.channels; c += grid_stride() / kWarp) {
-    double first = 0, second = 0;
-    const bool of_batch = call.batch_stats && count > 0 && !call.known_mean;
-    if (of_batch && call.known_sums) {
-      first = static_cast<double>(call.known_sums[c]);
-      second = static_cast<double>(call.known_sums[b.channels + c]);
-    } else if (of_batch) {
-      total(work, b.channels, c, first, second);
-    }
-    if (threadIdx.x % kWarp != 0) continue;
-    const double gamma =
-        call.fix_gamma ? 1.0 : static_cast<double>(load_as<Acc>(call.gamma, stats, c));
-    work.offset[c] = load_as<Acc>(call.beta, stats, c);
-    if (call.known_mean) {
-      work.center[c] = load_as<Acc>(call.known_mean, stats, c);
-      work.scale[c] = static_cast<Acc>(gamma * load_as<Acc>(call.known_inv_std, stats, c));
-      continue;
-    }
-    double mean = load_as<Acc>(call.running_mean, stats, c);
-    double var = load_as<Acc>(call.running_var, stats, c);
-    if (of_batch) {
-      const double shift = first / count, m = call.momentum;
-      const double old_mean = mean, old_var = var;
-      mean = shift;
-      if (!call.known_sums)  // this element was subtracted before summing
-        mean += static_cast<double>(convert<Acc>(static_cast<const T*>(call.data)[c * b.inner]));
-      const double spread = second / count - shift * shift;
-      var = spread > 0 ? spread : spread == spread ? 0 : spread;
-      store_as<Acc>(call.running_mean, stats, c, static_cast<Acc>(old_mean * m + mean * (1 - m)));
-      store_as<Acc>(call.running_var, stats, c, static_cast<Acc>(old_var * m + var * (1 - m)));
-    }
-    const double inv_std = 1 / sqrt(var + call.eps);
-    store_as<Acc>(call.mean, stats, c, static_cast<Acc>(mean));
-    store_as<Acc>(call.inv_std, stats, c, static_cast<Acc>(inv_std));
-    if (call.var) store_as<Acc>(call.var, stats, c, static_cast<Acc>(var));
-    work.center[c] = static_cast<Acc>(mean);
-    work.scale[c] = static_cast<Acc>(gamma * inv_std);
-  }
-}
-
-template <class T>
-__global__ void finish_backward(const __grid_constant__ BatchNormGradCall call,
-                                const __grid_constant__ Work<AccOf<T>> work) {
-  using Acc = AccOf<T>;
-  const ChannelBlocks& b = call.blocks;
-  const double count = static_cast<double>(b.outer * b.inner);
-  const DType stats = call.stats_dtype;
-  for (int64_t c = global_index() / kWarp; c < b.channels; c += grid_stride() / kWarp) {
-    double first, second;
-    total(work, b.channels, c, first, second);
-    if (threadIdx.x % kWarp != 0) continue;
-    const double inv_std = static_cast<double>(load_as<Acc>(call.inv_std, stats, c));
-    const double gamma =
-        call.fix_gamma ? 1.0 : static_cast<double>(load_as<Acc>(call.gamma, stats, c));
-    store_as<Acc>(call.gamma_grad, stats, c,
-                  call.fix_gamma ? Acc(0) : static_cast<Acc>(second * inv_std));
-    store_as<Acc>(call.beta_grad, stats, c, static_cast<Acc>(first));
-    const bool through = call.batch_stats && count > 0;
-    work.center[c] = load_as<Acc>(call.mean, stats, c);
-    work.scale[c] = static_cast<Acc>(gamma * inv_std);
-    work.offset[c] = through ? static_cast<Acc>(first / count) : Acc(0);
-    work.slope[c] = through ? static_cast<Acc>(second * inv_std * inv_std / count) : Acc(0);
+    const int64_t first_channel = tile * lanes * V, next = first_channel + lanes * V;
+    finish.arrive(tile, first_channel, next < b.channels ? next : b.channels);
   }
 }
 
@@ -371,16 +399,20 @@ bool aligned(std::initializer_list<const void*> pointers) {
   return true;
 }
 
-template <class T, bool backward, int V>
-void run_sums(KernelContext& ctx, const ChannelBlocks& b, const Terms<T, backward>& terms,
+// Computes the sums and what follows from them for each channel.
+template <class T, bool backward, int V, class Call>
+void run_sums(KernelContext& ctx, const Call& call, const Terms<T, backward>& terms,
               const Work<AccOf<T>>& work) {
-  if (b.inner > 1) {
-    launch(ctx, sum_planes<T, backward, V>, blocks_per_task(ctx, b.channels * work.splits),
-           kThreads, b, terms, work);
-    return;
-  }
-  launch(ctx, sum_columns<T, backward, V>, blocks_per_task(ctx, tiles_of(b, V) * work.splits),
-         kThreads, b, terms, work, lanes_of(b, V));
+  const ChannelBlocks& b = call.blocks;
+  const int64_t groups = b.inner > 1 ? b.channels : tiles_of(b, V);
+  const Finish<T, Call> finish{call, work, arrival_counters(ctx, groups)};
+  const unsigned blocks = blocks_per_task(ctx, groups * work.splits);
+  if (b.inner > 1)
+    launch(ctx, sum_planes<T, backward, V, Call>, blocks, kThreads, b, terms, finish);
+  else
+    launch(ctx, sum_columns<T, backward, V, Call>, blocks, kThreads, b, terms, finish,
+           lanes_of(b, V));
+  if (!finish.arrived) launch_items(ctx, finish_channels<T, Call>, b.channels * kWarp, call, work);
 }
 
 template <class T, int V>
@@ -391,9 +423,10 @@ void run_forward(KernelContext& ctx, const BatchNormCall& call, void* scratch) {
   if (call.batch_stats && n > 0 && !call.known_sums) {
     const Terms<T, false> terms{
         static_cast<const T*>(call.data), nullptr, nullptr, call.stats_dtype, b.inner, {}};
-    run_sums<T, false, V>(ctx, b, terms, work);
+    run_sums<T, false, V>(ctx, call, terms, work);
+  } else {
+    launch_items(ctx, finish_channels<T, BatchNormCall>, b.channels * kWarp, call, work);
   }
-  launch_items(ctx, finish_forward<T>, b.channels * kWarp, call, work);
   const ForwardPass<T> pass{call, work};
   if (!call.relu_bits) return run_pass<V>(ctx, b, pass);
   if (V > 1 && (b.inner == 1 ? b.channels : b.inner) % 8 == 0) return run_pass<8>(ctx, b, pass);
@@ -414,8 +447,7 @@ void run_backward(KernelContext& ctx, const BatchNormGradCall& call, void* scrat
                              make_gate<T>(call),
                              static_cast<const T*>(call.other_grad),
                              static_cast<T*>(call.added_grad)};
-  run_sums<T, true, V>(ctx, b, terms, work);
-  launch_items(ctx, finish_backward<T>, b.channels * kWarp, call, work);
+  run_sums<T, true, V>(ctx, call, terms, work);
   BackwardPass<T> pass{call, work, make_gate<T>(call)};
   if (call.added_grad) {  // by now, the array contains the gradients that the gate passed
     pass.call.output_grad = call.added_grad;
