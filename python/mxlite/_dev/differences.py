@@ -9,8 +9,8 @@ difference.
 from __future__ import annotations
 
 _REGIONS = (
-    "a region of an image that is not in data is an IndexError (1.9.1: reads foreign memory); a "
-    "region with NaN gives NaN"
+    "raises an IndexError if a region names an image that is not in data (1.9.1 reads memory "
+    "outside of the array); a region with NaN gives NaN"
 )
 _FFT = "also runs on the CPU (1.9.1: GPU only); data may have any number of dimensions"
 
@@ -37,8 +37,8 @@ DIFFERENCES: dict[str, str] = {
     "mxnet.ndarray.contrib.count_sketch": "also runs on the CPU (1.9.1: GPU only)",
     "mxnet.ndarray.contrib.fft": _FFT,
     "mxnet.ndarray.contrib.ifft": _FFT,
-    "mxnet.ndarray.contrib.hawkesll": "state, lags and max_time have gradients, too; a mark out of "
-    "range is an IndexError (1.9.1: reads foreign memory)",
+    "mxnet.ndarray.contrib.hawkesll": "state, lags and max_time have gradients, too; raises an "
+    "IndexError for a mark that is out of range (1.9.1 reads memory outside of the array)",
     "mxnet.ndarray.IdentityAttachKLSparseReg": "takes moving_avg as an array; data may have "
     "more than two dimensions; the mean is updated in forward (1.9.1: in backward)",
     "mxnet.ndarray.contrib.SyncBatchNorm": "the devices of all processes of the job share "
