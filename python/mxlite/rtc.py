@@ -95,9 +95,7 @@ class CudaModule:
         if not isinstance(source, str):
             raise TypeError_(f"CudaModule: source must be str, got {type(source).__name__}")
         if "\0" in source:
-            raise ValueError_(
-                "CudaModule: source must have no character of code 0, which would end it"
-            )
+            raise ValueError_("CudaModule: source must not contain a NUL character")
         self.handle = _core.RtcProgram(
             source, _texts(options, "options"), _texts(exports, "exports")
         )

@@ -21,7 +21,7 @@ from ..base import FileAccessError, MissingFileError, MXNetError, NotSupportedEr
 
 _BLOCK = 4 << 20
 _AHEAD = 4  # blocks that are fetched ahead of a sequential read
-_MOST_BLOCKS = 32  # blocks that all files together keep
+_MOST_BLOCKS = 32  # maximum number of blocks that a process keeps for all files
 _ATTEMPTS = 4
 _PAUSE = 0.5  # seconds before the second attempt; doubles for each further one
 _TIMEOUT = 60  # seconds that an attempt may take

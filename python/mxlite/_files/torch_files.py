@@ -110,7 +110,7 @@ def _extents(value: Any) -> tuple[Any, ...]:
 
 def _make_dict(args: tuple[Any, ...], spend: Spender) -> _Dict:
     if args:
-        raise PickleContentError("an ordered dict must be made empty, got arguments")
+        raise PickleContentError("an OrderedDict must be created without arguments")
     return _Dict()
 
 
@@ -125,7 +125,7 @@ def _make_parameter(args: tuple[Any, ...], spend: Spender) -> Any:
 
 
 def _no_storage(args: tuple[Any, ...], spend: Spender) -> Any:
-    raise PickleContentError("classes of storages must only be named, got a call of one")
+    raise PickleContentError("storage classes must not be called")
 
 
 _MAKERS = {
@@ -212,7 +212,9 @@ def _read_zip(stream: IO[bytes], where: str) -> dict[str, tuple[str, Bits]]:
         def content(member: str) -> bytes:
             info = archive.getinfo(folder + member)
             if info.compress_type != zipfile.ZIP_STORED or info.file_size > size:
-                raise ValueError(f"member {member[:100]!r} must be stored, and within the file")
+                raise ValueError(
+                    f"zip member {member[:100]!r} must be uncompressed and not larger than the file"
+                )
             return archive.read(info)
 
         if f"{folder}byteorder" in archive.namelist() and content("byteorder") != b"little":

@@ -132,7 +132,8 @@ def _getattr_of(module_name: str) -> Callable[[str], Any]:
                     if module is not None:
                         setattr(sys.modules[module_name], name, module)
                         return module
-                # In 1.9.1, the package has a module of this name; mxlite has it elsewhere.
+                # 1.9.1 defines the name in this module of a package. mxlite may define it in
+                # another module, from which the package imports it.
                 package = resolve(rest.rpartition(".")[0]) if "." in rest else sys.modules["mxlite"]
                 if package is not None and rest and name in vars(package):
                     return vars(package)[name]

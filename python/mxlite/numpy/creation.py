@@ -34,7 +34,7 @@ _zeros = _core.op("_zeros")
 
 
 def _check_memory_order(order: str, who: str) -> None:
-    """Raise for other orders than C, and K, which is C for arrays in C order."""
+    """Raise unless order is C or K. K equals C here, because all arrays are in C order."""
     if order not in ("C", "K"):
         raise NotSupportedError(f"{who}: order must be 'C' or 'K', got {order!r}")
 

@@ -136,7 +136,9 @@ def choice(
     shape = () if size is None else shape_in(size)
     number = int(np.prod(shape))
     if count < 1 and number:
-        raise ValueError_(f"random.choice: a must be positive or have elements, got {count}")
+        raise ValueError_(
+            f"random.choice: a must be a number above 0 or an array with elements, got {count}"
+        )
     weights = None if p is None else _probabilities("choice", "p", p)
     possible = count
     if weights is not None:

@@ -101,7 +101,7 @@ def argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None) 
 
 
 def _check_kth(kth: Any, length: int, who: str) -> None:
-    """Raise for positions outside of an axis; as in NumPy, any will do if the axis is empty."""
+    """Raise for positions outside of an axis. As in NumPy, an empty axis allows any position."""
     for k in np.atleast_1d(kth).tolist():
         if not -length <= operator.index(k) < length and length:
             raise ValueError_(f"{who}: kth must be in [{-length}, {length}), got {k}")

@@ -65,7 +65,8 @@ class Optimizer(NeedsInit, TypedInit, Settling):
     _shards: Mapping[Any, int] = MappingProxyType({})
     _transient = (*Settling._transient, "_shards")
     _default_rate: ClassVar[float] = 0.01  # used if neither a rate nor a scheduler is given
-    # Number of weights per call of update_multi_precision; above 1, it gets lists.
+    # Maximum number of weights per call of update_multi_precision. If it is above 1, the arguments
+    # of this call are lists.
     aggregate_num = 0
     # Reading these counts waits for the previous step's overflow check. `_counts` lists those that
     # are restored if the step is skipped.

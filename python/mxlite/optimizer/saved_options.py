@@ -74,7 +74,8 @@ def _check_attribute(optimizer: Optimizer, key: Any, value: Any, source: str) ->
     own = getattr(type(optimizer), key, None) if type(key) is str else None
     if type(key) is not str or not key.isidentifier() or key.startswith("__"):
         raise FileFormatError(
-            f"load_states: {source}: options must have names, got {str(key)[:100]!r}"
+            f"load_states: {source}: names of options must be identifiers without a leading '__', "
+            f"got {str(key)[:100]!r}"
         )
     if callable(own) or isinstance(own, property):
         raise FileFormatError(
@@ -113,7 +114,10 @@ def _with_objects(saved: Any, current: Any, source: str, changes: _Changes) -> A
         values = {}
         for key, value in attributes.items():
             if not isinstance(key, str) or callable(getattr(type(scheduler), key, None)):
-                raise FileFormatError(f"{what}: attributes must have names, got {str(key)[:100]!r}")
+                raise FileFormatError(
+                    f"{what}: names of attributes must be str and not those of methods, got "
+                    f"{str(key)[:100]!r}"
+                )
             own = vars(scheduler).get(key)
             values[key] = _with_objects(value, own, source, changes)
             if not isinstance(own, dict):

@@ -130,6 +130,7 @@ def _text(value: Any) -> str:
 def _scheduler_text(scheduler: Any) -> str:
     if not isinstance(scheduler, LRScheduler):
         return "None" if scheduler is None else type(scheduler).__name__
-    # Calling a scheduler changes base_lr, even if only to read the trainer's learning rate.
+    # base_lr is left out, because a scheduler may change it at each call, and reading the
+    # trainer's learning rate is such a call.
     options = {k: v for k, v in _arguments(scheduler).items() if k != "base_lr"}
     return f"{type(scheduler).__name__}({', '.join(f'{k}={_text(v)}' for k, v in options.items())})"

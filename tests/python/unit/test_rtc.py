@@ -23,7 +23,7 @@ def test_modules_need_a_gpu() -> None:
         (lambda: mx.rtc.CudaModule(b"source"), "source must be str, got bytes"),
         (lambda: mx.rtc.CudaModule("", [1]), "options must be str, got int"),
         (lambda: mx.rtc.CudaModule("", (), [None]), "exports must be str, got NoneType"),
-        (lambda: mx.rtc.CudaModule("int x;\0int y;"), "character of code 0"),
+        (lambda: mx.rtc.CudaModule("int x;\0int y;"), "must not contain a NUL character"),
         (lambda: made(None), "get_kernel: signature must be str, got NoneType"),
         (lambda: made("int n", 3), "get_kernel: name must be str, got int"),
         (

@@ -156,7 +156,7 @@ def _make_dtype(args: tuple[Any, ...], spend: Spender) -> _DType:
     if type(code) is bytes:
         code = code.decode("latin1")
     if type(code) is not str:
-        raise PickleContentError("a NumPy type has no code")
+        raise PickleContentError("a NumPy type must have a type code such as 'f4'")
     sized = code[:1] in ("S", "U") and code[1:].isdigit() and len(code) < 9
     if code not in _CODES and not (sized and 0 < int(code[1:]) <= _MOST_CHARACTERS):
         raise PickleContentError(f"the NumPy type {code[:20]!r} is not allowed")

@@ -111,7 +111,7 @@ class HybridBlock(Block):
             return super().__call__(*args)
 
     def _structured(self, args: tuple[Any, ...], outputs: Any) -> Any:
-        """Nest the outputs of a call whose trace showed that forward does not return one array."""
+        """Return the outputs of a call in the nested containers that forward returned."""
         key = args[0].ctx, tuple(LEAF for _ in args)
         return self._compilation.graphs[key].structured(outputs)
 

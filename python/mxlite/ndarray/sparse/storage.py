@@ -155,7 +155,9 @@ def assign(target: NDArray, source: NDArray, who: str = "copyto") -> None:
             "inside autograd.record()"
         )
     if stype_of(source) not in ("default", target.stype):
-        raise TypeError_(f"{who} does not support destination NDArray stype {target.stype}")
+        raise TypeError_(
+            f"{who} does not support copies from stype {stype_of(source)} to stype {target.stype}"
+        )
     found = parts(cast_parts(source, target.stype))
     with unrecorded():
         values, indices, indptr = (None if p is None else p.copyto(target.ctx) for p in found)

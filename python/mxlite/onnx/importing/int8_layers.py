@@ -306,7 +306,8 @@ def _convert_single(n: Node, data: list[Value], units: list[float], params: Attr
                     num_args=3 * len(data))  # fmt: skip
     if data[0].dtype != dtype or not np.isclose(units[0] * FULL_SCALE[dtype], high, 1e-6):
         return None
-    # The converter of the node on floats gives the parameters of the node on quantized numbers.
+    # Converts the node as if its input were float32. The operator for quantized input has the same
+    # parameters.
     source = Value(data[0].sizes, "float32", data[0].symbol)
     result = n.convert_as(n.op, [source])
     assert result.symbol is not None

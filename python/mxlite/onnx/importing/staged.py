@@ -30,7 +30,7 @@ _UNTRAINED = {
 
 
 class _ArrayScope(Scope):
-    """A scope in which operators run at once, so that the numbers of every value are known."""
+    """A scope in which operators run eagerly, so that the numbers of every value are known."""
 
     eager = True
 

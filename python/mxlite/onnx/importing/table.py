@@ -34,7 +34,7 @@ class Value:
         As in ONNX; a symbol has shape (1,) where ONNX has ().
     dtype : str
     symbol : Symbol or NDArray, optional
-        An array where operators run at once.
+        An array if operators run eagerly.
     const : tuple of array, optional
         The value for both sizes of the free dimensions.
     valid : Value, optional
@@ -99,7 +99,7 @@ def constant(array: np.ndarray, other: np.ndarray | None = None, **more: Any) ->
 class Scope:
     """Names of a model, and constants that became parameters."""
 
-    eager = False  # whether operators run at once, on arrays
+    eager = False  # whether operators run eagerly, on arrays
     pads = True  # whether results of NonMaxSuppression may have padding
 
     def __init__(self, opset: int) -> None:

@@ -168,7 +168,7 @@ def plan_job(
         DMLC_PS_ROOT_URI=address,
         DMLC_PS_ROOT_PORT=port,
         DMLC_JOB_CLUSTER=args.launcher,
-        # Rejects processes of other jobs and other programs that connect to the port.
+        # With the token, the scheduler rejects other programs and processes of other jobs.
         MXLITE_PS_TOKEN=environment.get("MXLITE_PS_TOKEN") or secrets.token_hex(16),
         PYTHONUNBUFFERED="1",
     )
