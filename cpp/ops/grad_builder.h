@@ -1,5 +1,5 @@
 // Interface for gradient rules. A rule emits operators and never reads data, so the same rule
-// serves the eager tape (operators run at once) and graphs (operators become nodes).
+// serves the eager tape (operators run immediately) and graphs (operators become nodes).
 #pragma once
 #include <initializer_list>
 #include <memory>

@@ -111,7 +111,8 @@ int MXNDArrayGetData(void* handle, void** data) {
   return status_of([&] {
     const auto array = mxlite::python::dense_of(handle, "MXNDArrayGetData");
     MX_CHECK(array->contiguous(),
-             "MXNDArrayGetData: the array must be contiguous, got a view with strides; copy it");
+             "MXNDArrayGetData: the array must be contiguous, got a view with strides; "
+             "pass a copy");
     array->wait_to_read();
     pointed(data, "MXNDArrayGetData: data") = array->data();
   });

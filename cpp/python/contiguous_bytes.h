@@ -20,7 +20,7 @@ class ContiguousBytes {
     if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) {
       PyErr_Clear();
       fail(ErrorKind::kType, who, ": data must be contiguous bytes, got ",
-           std::string(py::str(py::type::of(object))), " with strides; bytes(...) copies them");
+           std::string(py::str(py::type::of(object))), " with strides; pass bytes(data), a copy");
     }
   }
   ~ContiguousBytes() { PyBuffer_Release(&view_); }

@@ -1,10 +1,10 @@
 // Size classes are powers of two below 4 KiB, then eighths of powers of two up to 16 MiB, then
 // multiples of 2 MiB. Larger steps would waste a tenth of the memory of weights, which have many
-// sizes. Huge pages are requested from 2 MiB on. Freed blocks are cached. If MXLITE_CPU_CACHE_BYTES
-// is set, it limits the cache. Otherwise the limit is 1 GiB. The cache may exceed 1 GiB if used and
-// cached blocks together do not exceed the largest use of the last 10 to 20 seconds, because a
-// training step allocates what the previous step has freed. Fresh pages would take as long as many
-// operators.
+// sizes. Huge pages are requested for blocks of 2 MiB or more. Freed blocks are cached. If
+// MXLITE_CPU_CACHE_BYTES is set, it limits the cache. Otherwise the limit is 1 GiB. The cache may
+// exceed 1 GiB if used and cached blocks together do not exceed the largest use of the last 10 to
+// 20 seconds, because a training step allocates what the previous step has freed. Fresh pages would
+// take as long as many operators.
 #include <sys/mman.h>
 
 #include <algorithm>

@@ -36,8 +36,8 @@ MemoryPool::MemoryPool(int device)
   MX_CUDA(cudaMemPoolCreate(&pool_, &properties));
   uint64_t keep = UINT64_MAX;  // otherwise, synchronizing would return memory to the driver
   MX_CUDA(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep));
-  // Disables reuse that makes one stream wait for another stream, because copies would then not
-  // overlap with kernels.
+  // Disables the reuse of memory for which one stream must wait for another stream, because such
+  // waits keep copies from overlapping with kernels.
   int no = 0;
   MX_CUDA(cudaMemPoolSetAttribute(pool_, cudaMemPoolReuseAllowInternalDependencies, &no));
   allow_peers(pool_, device);

@@ -95,7 +95,7 @@ std::vector<int64_t> Slot::checked_rows(const std::vector<int64_t>& rows, const 
   for (const int64_t row : rows)
     MX_CHECK_KIND(row >= 0 && row < spec_.rows(), ErrorKind::kIndex, what, ": ", name(),
                   ": rows must be in [", spec_.first_row, ", ", spec_.first_row + spec_.rows() - 1,
-                  "], the array's rows here, got ", row + spec_.first_row);
+                  "], the rows that this server stores, got ", row + spec_.first_row);
   return rows;
 }
 

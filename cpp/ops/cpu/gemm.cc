@@ -130,7 +130,7 @@ void convert_rows(int64_t rows, int64_t cols, const From* src, int64_t src_ld, T
                [=](int64_t i) { convert_run(src + i * src_ld, dst + i * dst_ld, cols); });
 }
 
-// Computes on float copies if the processor has no instructions for T.
+// Computes the product in float, on float copies of A, B and C.
 template <class T>
 void gemm_as_float(const Problem& p, const T* a, const T* b, T* c) {
   static thread_local std::vector<float> buffer;

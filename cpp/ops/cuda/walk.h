@@ -8,7 +8,7 @@
 
 namespace mxlite::cuda {
 
-// Maximum number of axes: two per dimension, which tile and repeat need.
+// Maximum number of axes: two per dimension, which tile needs, and two spare ones.
 constexpr int kMaxAxes = 2 * Shape::kMaxNdim + 2;
 
 // Division of numbers below 2^31 by a multiplication (Granlund and Montgomery, 1994).

@@ -71,7 +71,7 @@ AxisMask reduced_axes(const char* op, const NumpyReduceParams& p, int ndim);
 Shape kept_shape(const Shape& shape, const AxisMask& reduced);
 // Returns the shape without the reduced axes.
 Shape shape_without(const Shape& shape, const AxisMask& reduced);
-// Returns the result's shape of mx.nd: as in 1.x, (1,) if no axes remain.
+// Returns the shape of the result in mx.nd. As in 1.x, it is (1,) if no axes remain.
 Shape result_shape(const Shape& shape, const AxisMask& reduced, bool keepdims);
 // Returns how many elements are combined into one result, or -1 if one of their dimensions is
 // unknown.

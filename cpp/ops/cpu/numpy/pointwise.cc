@@ -13,7 +13,8 @@
 namespace mxlite {
 namespace pointwise {
 
-// Vectorized in double, where quotients of int32 are exact enough to be rounded down.
+// Divides in double, in a vectorized loop. Quotients of int32 are exact enough in double to be
+// rounded down.
 template <class F>
 void divide_integers(const void* left, const void* right, void* result, int64_t n, Form form,
                      F finish) {

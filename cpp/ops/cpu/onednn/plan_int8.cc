@@ -195,8 +195,9 @@ ScaledCopy make_scaled_copy(const Desc& from, const Desc& to, int which) {
           DNNL_ARG_ATTR_SCALES | which};
 }
 
-// Images become channels-last, which all quantized layers read. Arrays with three dimensions that
-// no convolution wrote are sequences, which stay plain for linear layers.
+// Images become channels-last, the layout that all quantized layers read. An array with three
+// dimensions in plain layout was not written by a convolution. It is a sequence and stays plain for
+// linear layers.
 std::optional<Plan> plan_quantize(const PlanRequest& r) {
   return guarded("_contrib_quantize_v2", [&]() -> std::optional<Plan> {
     const auto& p = *static_cast<const CalibratedParams*>(r.params);

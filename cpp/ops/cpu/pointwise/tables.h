@@ -57,7 +57,8 @@ void binary_loop(const void* left, const void* right, void* result, int64_t n, F
   }
 }
 
-// Vectorized in double if the quotient is small enough for an exact float remainder.
+// Computes in double, in a vectorized loop, if the quotients are small enough for an exact float
+// remainder.
 template <>
 inline void binary_loop<Mod, float>(const void* left, const void* right, void* result, int64_t n,
                                     Form form) {

@@ -32,9 +32,9 @@ struct GemmOperands {
 
 void gemm(KernelContext& ctx, const Gemm& g, const GemmOperands& operands);
 
-// Like gemm for int8 A and B and int32 C, on tensor cores. Requires dtype int8, alpha 1, beta 0, no
-// bias, no relu, and only B transposed. k, n and leading dimensions must be multiples of 4,
-// addresses multiples of 4 bytes. Returns false without running anything if cuBLASLt has no
+// Computes an int32 product C of int8 A and B on tensor cores. Requires dtype int8, alpha 1,
+// beta 0, no bias, no relu, and only B transposed. k, n and leading dimensions must be multiples of
+// 4, and addresses multiples of 4 bytes. Returns false without running anything if cuBLASLt has no
 // algorithm.
 bool gemm_to_int32(KernelContext& ctx, const Gemm& g, const GemmOperands& operands);
 

@@ -23,7 +23,8 @@ inline GemmPitches padded_pitches(const Gemm& g) {
   return {pitch(g.lda), pitch(g.ldb), pitch(g.ldc)};
 }
 
-// Like gemm for one product. Copies are in the call's scratch memory, which must not hold operands.
+// Computes one product as gemm does, on copies of the operands in the call's scratch memory. The
+// operands themselves must not be in the scratch memory.
 void padded_gemm(KernelContext& ctx, const Gemm& g, const GemmOperands& operands);
 
 }  // namespace mxlite::cuda
