@@ -54,7 +54,7 @@ std::vector<ValueRef> second_order(GradBuilder& g) {
 
 static const Registration activation_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<ActivationParams>("Activation")
-              .doc("Activation function, element by element.")
+              .doc("Applies the activation function act_type to every element.")
               .shapes("any shape -> the same shape")
               .infer(infer_activation)
               .gradient(activation_op_gradient)

@@ -12,7 +12,10 @@ MX_ENUM_NAMES(ActivationType, {"relu", E::kRelu}, {"sigmoid", E::kSigmoid},
 // for softsign.
 struct ActivationParams {
   ActivationType act_type = ActivationType::kRelu;
-  MX_FIELDS(ActivationParams, MX_REQUIRED_FIELD(act_type, "Function that is applied."))
+  MX_FIELDS(ActivationParams,
+            MX_REQUIRED_FIELD(
+                act_type,
+                "Activation function; softrelu is log(1 + exp(x)), softsign is x / (1 + abs(x))."))
 };
 
 }  // namespace mxlite

@@ -109,19 +109,21 @@ void add_attention(OpRegistry& ops, std::vector<std::string> inputs, Infer infer
 }  // namespace
 
 static const Registration attention_registration(Stage::kSchemas, [](OpRegistry& ops) {
-  add_attention<kSelfQk>(ops, {"queries_keys_values"}, infer_self_qk,
-                         "Scaled products of queries and keys, self-attention.",
-                         "(T, N, heads * size * 3) -> (N * heads, T, T)");
+  add_attention<kSelfQk>(
+      ops, {"queries_keys_values"}, infer_self_qk,
+      "Attention scores of self-attention: products of queries and keys, divided by sqrt(size).",
+      "(T, N, heads * size * 3) -> (N * heads, T, T)");
   add_attention<kSelfValue>(ops, {"queries_keys_values", "attention"}, infer_self_value,
-                            "Attention times values, self-attention.",
+                            "Product of self-attention's weights and values.",
                             "queries_keys_values: (T, N, heads * size * 3), attention: (N * heads, "
                             "T, T) -> (T, N, heads * size)");
   add_attention<kEncQk>(
       ops, {"queries", "keys_values"}, infer_enc_qk,
-      "Scaled products of a decoder's queries and an encoder's keys.",
+      "Attention scores of a decoder for an encoder: products of queries and keys, divided by "
+      "sqrt(size).",
       "queries: (Q, N, heads * size), keys_values: (K, N, heads * size * 2) -> (N * heads, Q, K)");
   add_attention<kEncValue>(ops, {"keys_values", "attention"}, infer_enc_value,
-                           "Attention times an encoder's values.",
+                           "Product of attention weights and an encoder's values.",
                            "keys_values: (K, N, heads * size * 2), attention: (N * heads, Q, K) -> "
                            "(Q, N, heads * size)");
   ops.add(OpBuilder<NoParams>("_contrib_div_sqrt_dim")

@@ -190,7 +190,9 @@ OpBuilder<BatchNormParams> batch_norm(const char* name, const char* doc, GradFn 
 
 static const Registration batch_norm_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(batch_norm("BatchNorm",
-                     "Normalizes every channel over the batch; updates the running statistics.",
+                     "Normalizes each channel to mean 0 and variance 1 and computes gamma * x + "
+                     "beta. Training uses mean and variance of the batch and updates moving_mean "
+                     "and moving_var; inference uses moving_mean and moving_var.",
                      batch_norm_gradient<BatchNormParams, 2>,
                      batch_norm_composite_gradient<BatchNormParams, 2>)
               .shapes("data: (N, C, ...), the others (C,) -> shape of data")
@@ -204,7 +206,8 @@ static const Registration batch_norm_registration(Stage::kSchemas, [](OpRegistry
               .symbol({.output_names = kOutputs}));
   ops.add(
       OpBuilder<SyncBatchNormParams>(kSync)
-          .doc("BatchNorm for data on several devices; in training on one, as BatchNorm.")
+          .doc("BatchNorm that accepts 1.x's parameters for several devices; training supports one "
+               "device.")
           .inputs({kBatchNormInputs, kBatchNormInputs + 5})
           .outputs(4)
           .visible_outputs([](const SyncBatchNormParams& p) { return p.output_mean_var ? 3 : 1; })
@@ -236,23 +239,26 @@ static const Registration batch_norm_registration(Stage::kSchemas, [](OpRegistry
         .training_dependent()
         .inplace(5, 0);
   };
-  ops.add(add_relu("_batch_norm_add_relu", "BatchNorm, an addition of another array, and relu.")
+  ops.add(add_relu("_batch_norm_add_relu", "relu(BatchNorm(data) + added).")
               .outputs(3)
               .infer(infer_add)
               .gradient(gradient_add_relu<0>));
   // Backward reads the last output (one bit per element) instead of the whole first output.
   ops.add(add_relu("_batch_norm_add_relu_bits",
-                   "_batch_norm_add_relu that also returns which elements relu passed.")
+                   "_batch_norm_add_relu that also returns one bit per element: whether relu's "
+                   "input was above 0.")
               .outputs(4)
               .infer(infer_bits)
               .gradient(gradient_add_relu<3>));
-  ops.add(OpBuilder<BatchNormParams>("_batch_norm_relu_again")
-              .doc("Data of _batch_norm_relu from the statistics that it returned.")
-              .inputs({"data", "gamma", "beta", "mean", "inv_std"})
-              .infer([](const BatchNormParams& p, std::span<const TensorSpec> in) {
-                return Specs{infer_named("_batch_norm_relu_again", p, in)[0]};
-              })
-              .inplace(0, 0));
+  ops.add(
+      OpBuilder<BatchNormParams>("_batch_norm_relu_again")
+          .doc(
+              "Computes the output of _batch_norm_relu again from the statistics that it returned.")
+          .inputs({"data", "gamma", "beta", "mean", "inv_std"})
+          .infer([](const BatchNormParams& p, std::span<const TensorSpec> in) {
+            return Specs{infer_named("_batch_norm_relu_again", p, in)[0]};
+          })
+          .inplace(0, 0));
   ops.add(OpBuilder<BatchNormGradParams>("_batch_norm_relu_backward")
               .internal()
               .doc("Gradients of _batch_norm_relu for data, gamma and beta.")

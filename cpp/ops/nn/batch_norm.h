@@ -20,15 +20,26 @@ struct BatchNormParams {
   bool cudnn_off = false;
   std::optional<float> min_calib_range, max_calib_range;
 
-  MX_FIELDS(BatchNormParams, MX_FIELD(eps, "Added to the variance.").at_least(0),
-            MX_FIELD(momentum, "Running statistics: running * m + batch * (1 - m).").between(0, 1),
-            MX_FIELD(fix_gamma, "Use 1 for gamma; its gradient is 0."),
-            MX_FIELD(use_global_stats, "Use the running statistics in training."),
-            MX_FIELD(output_mean_var, "Also return mean and inverse standard deviation."),
-            MX_FIELD(axis, "Axis of the channels."),
-            MX_FIELD(cudnn_off, "Accepted for compatibility, without effect."),
-            MX_FIELD(min_calib_range, "Accepted, used by quantized models only."),
-            MX_FIELD(max_calib_range, "Accepted, used by quantized models only."))
+  MX_FIELDS(
+      BatchNormParams,
+      MX_FIELD(eps, "Added to the variance so that the divisor is not 0.").at_least(0),
+      MX_FIELD(momentum,
+               "Weight of the old value in running statistics: running = momentum * running + (1 - "
+               "momentum) * batch.")
+          .between(0, 1),
+      MX_FIELD(fix_gamma, "Whether gamma is taken as 1 and gets gradient 0."),
+      MX_FIELD(use_global_stats,
+               "Whether training also normalizes by moving_mean and moving_var and does not update "
+               "them."),
+      MX_FIELD(
+          output_mean_var,
+          "Whether to also return the mean and the inverse standard deviation of each channel."),
+      MX_FIELD(axis, "Axis of the channels."),
+      MX_FIELD(cudnn_off, "Has no effect; accepted for compatibility with MXNet 1.x."),
+      MX_FIELD(min_calib_range,
+               "Only used by quantized models: the low end of the output's range."),
+      MX_FIELD(max_calib_range,
+               "Only used by quantized models: the high end of the output's range."))
 };
 
 // `_contrib_SyncBatchNorm` on axis 1. Outputs: data, mean, variance, inverse standard deviation. In
@@ -38,14 +49,22 @@ struct SyncBatchNormParams : BatchNormParams {
   int64_t ndev = 1;
   std::string key;
 
-  MX_FIELDS(
-      SyncBatchNormParams, MX_FIELD(eps, "Added to the variance.").at_least(0),
-      MX_FIELD(momentum, "Running statistics: running * m + batch * (1 - m).").between(0, 1),
-      MX_FIELD(fix_gamma, "Use 1 for gamma; its gradient is 0."),
-      MX_FIELD(use_global_stats, "Use the running statistics in training."),
-      MX_FIELD(output_mean_var, "Also return mean and variance."),
-      MX_FIELD(ndev, "Number of devices; more than 1 only for inference.").between(1, kMaxSize),
-      MX_REQUIRED_FIELD(key, "Name that the calls on all devices share."))
+  MX_FIELDS(SyncBatchNormParams,
+            MX_FIELD(eps, "Added to the variance so that the divisor is not 0.").at_least(0),
+            MX_FIELD(momentum,
+                     "Weight of the old value in running statistics: running = momentum * running "
+                     "+ (1 - momentum) * batch.")
+                .between(0, 1),
+            MX_FIELD(fix_gamma, "Whether gamma is taken as 1 and gets gradient 0."),
+            MX_FIELD(use_global_stats,
+                     "Whether training also normalizes by moving_mean and moving_var and does not "
+                     "update them."),
+            MX_FIELD(output_mean_var,
+                     "Whether to also return the mean and the variance of each channel."),
+            MX_FIELD(ndev,
+                     "Number of devices; training by statistics of the batch supports only 1.")
+                .between(1, kMaxSize),
+            MX_REQUIRED_FIELD(key, "Name that the calls on all devices share; has no effect."))
 };
 
 // `_batch_norm_backward(output_grad, data, gamma, mean, inv_std)` -> gradients of data, gamma and

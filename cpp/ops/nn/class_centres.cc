@@ -89,9 +89,9 @@ static const Registration class_centres_registration(Stage::kSchemas, [](OpRegis
           .infer(infer_sample)
           .zero_gradient());
   ops.add(OpBuilder<NoParams>(kCosinesOp)
-              .doc("Products of data with the normalized rows of a matrix: cosines, if rows of "
-                   "data have norm 1. The weight gets no gradient: class_centres_update computes "
-                   "it where it is used.")
+              .doc("Products of data with the normalized rows of weight; these are cosines if the "
+                   "rows of data have norm 1. weight gets no gradient, because "
+                   "class_centres_update computes it during the update.")
               .shapes("data (n, d), weight (classes, d), int32 rows (k,) in range -> (n, k)")
               .inputs({"data", "weight", "rows"})
               .infer(infer_cosines)
@@ -104,10 +104,10 @@ static const Registration class_centres_registration(Stage::kSchemas, [](OpRegis
               .infer(infer_class_centres_backward)
               .amp(AmpClass::kFloat32));
   ops.add(OpBuilder<CentreUpdateParams>(kUpdateOp)
-              .doc("Updates some rows of class centres by SGD with momentum, from the gradient of "
-                   "class_cosines; rows must be distinct. Other rows keep weight and momentum, and "
-                   "have no weight decay. No gradient of the matrix is stored. Usually called with "
-                   "out=weight.")
+              .doc("Updates the given rows of weight, the class centres, by SGD with momentum from "
+                   "the gradient of class_cosines, without storing the gradient of weight. The row "
+                   "indices must be distinct. All other rows of weight and mom stay unchanged, "
+                   "without weight decay. Usually called with out=weight.")
               .shapes("weight, mom (classes, d), int32 rows (k,), data (n, d), cosines_grad "
                       "(n, k) -> (classes, d)")
               .inputs({"weight", "mom", "rows", "data", "cosines_grad"})

@@ -19,7 +19,7 @@ struct SampleClassesParams {
 struct CentreUpdateParams {
   double lr = 0, momentum = 0, wd = 0, rescale_grad = 1;
   MX_FIELDS(CentreUpdateParams, MX_REQUIRED_FIELD(lr, "Learning rate."),
-            MX_FIELD(momentum, "Factor of the last step."), MX_FIELD(wd, "Weight decay."),
+            MX_FIELD(momentum, "Factor of the previous momentum."), MX_FIELD(wd, "Weight decay."),
             MX_FIELD(rescale_grad, "Factor of the gradient."))
 };
 

@@ -19,9 +19,12 @@ struct ConvolutionBatchNormParams : ConvolutionParams {
 
   MX_FIELDS(ConvolutionBatchNormParams, ConvolutionParams::fields(),
 
-            MX_FIELD(eps, "Added to the variance.").at_least(0),
-            MX_FIELD(momentum, "Running statistics: running * m + batch * (1 - m).").between(0, 1),
-            MX_FIELD(fix_gamma, "Use 1 for gamma; its gradient is 0."),
+            MX_FIELD(eps, "Added to the variance so that the divisor is not 0.").at_least(0),
+            MX_FIELD(momentum,
+                     "Weight of the old value in running statistics: running = momentum * running "
+                     "+ (1 - momentum) * batch.")
+                .between(0, 1),
+            MX_FIELD(fix_gamma, "Whether gamma is taken as 1 and gets gradient 0."),
             MX_FIELD(relu, "Whether relu ends the operator."),
             MX_FIELD(added, "Whether an array is added before relu."))
   // Return the parameters and the name of the operator that normalizes.

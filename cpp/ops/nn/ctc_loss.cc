@@ -39,7 +39,8 @@ std::vector<ValueRef> ctc_loss_gradient(GradBuilder& g) {
 
 static const Registration ctc_loss_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<CTCLossParams>(kCtcLossOp)
-              .doc("Connectionist temporal classification loss of every sequence of a batch.")
+              .doc("Connectionist temporal classification loss of every sequence of a batch; data "
+                   "holds scores before softmax.")
               .shapes("data: (steps, N, classes), label: (N, length), lengths: (N,) -> (N,)")
               .alias({"ctc_loss", "_contrib_CTCLoss", "_contrib_ctc_loss"})
               .inputs({"data", "label", "data_lengths", "label_lengths"})

@@ -13,9 +13,14 @@ MX_ENUM_NAMES(BlankLabel, {"first", E::kFirst}, {"last", E::kLast})
 struct CTCLossParams {
   bool use_data_lengths = false, use_label_lengths = false;
   BlankLabel blank_label = BlankLabel::kFirst;
-  MX_FIELDS(CTCLossParams, MX_FIELD(use_data_lengths, "Take the input data_lengths."),
-            MX_FIELD(use_label_lengths, "Take the input label_lengths."),
-            MX_FIELD(blank_label, "Class of the blank: 0 or the last one."))
+  MX_FIELDS(CTCLossParams,
+            MX_FIELD(use_data_lengths,
+                     "Whether data_lengths, the number of steps of each sequence, is given; "
+                     "otherwise all steps count."),
+            MX_FIELD(use_label_lengths,
+                     "Whether label_lengths, the number of labels of each sequence, is given; "
+                     "otherwise labels end at the first 0 (blank_label 'first') or -1 ('last')."),
+            MX_FIELD(blank_label, "Class that is the blank: class 0 or the last class."))
 };
 
 }  // namespace mxlite

@@ -20,10 +20,17 @@ struct DeconvolutionParams {
 
   MX_FIELDS(
       DeconvolutionParams,
-      window_fields<P>("Size of the window: (w,), (h, w) or (d, h, w).",
-                       "Rows cut off on both sides; 0 where empty."),
-      MX_FIELD(adj, "Rows added at the end; below stride. 0 where empty.").between(0, kMaxSize),
-      MX_FIELD(target_shape, "Spatial size of the output; sets pad and adj.").between(0, kMaxSize),
+      window_fields<P>(
+          "Size of the window along the spatial axes: (w,), (h, w) or (d, h, w).",
+          "Number of elements removed from both ends of each spatial axis of the output; () is 0."),
+      MX_FIELD(adj,
+               "Number of elements added at the end of each spatial axis of the output, less than "
+               "stride; () is 0.")
+          .between(0, kMaxSize),
+      MX_FIELD(target_shape,
+               "Spatial size of the output, from which pad and adj are computed; () uses pad and "
+               "adj as given.")
+          .between(0, kMaxSize),
       filter_fields<P>(), convolution_fields<P>())
   bool channels_last() const { return is_channels_last(layout); }
 };

@@ -87,10 +87,10 @@ static const Registration dot_product_attention_registration(Stage::kSchemas, []
   ops.add(
       OpBuilder<AttentionParams>(kDotProductAttentionOp)
           .doc("Scaled dot-product attention, softmax(scale * query key^T + attention_mask) value, "
-               "in blocks "
-               "that never hold all scores. The mask is added to the scores. Of key and value only "
-               "the first `length` entries of each sample take part (a longer length means all). "
-               "Scores of -1e30 or less take no part; a row of which nothing is left gives zeros.")
+               "computed in blocks so that the scores are never stored as a whole. Each sample "
+               "uses only its first `length` keys and values (all of them if `length` is larger). "
+               "Keys with a score of -1e30 or less are ignored; a query without any other key gets "
+               "zeros.")
           .shapes("query: (batch, heads, q_length, head_size), key: (batch, key_heads, k_length, "
                   "head_size), value: (batch, key_heads, k_length, value_size), where key_heads "
                   "divides heads; attention_mask: broadcasts to (batch, heads, q_length, "

@@ -21,14 +21,16 @@ struct AttentionParams {
   std::optional<double> scale;
   float dropout = 0;
   bool use_mask = false, use_length = false;
-  MX_FIELDS(
-      AttentionParams,
-      MX_FIELD(causal,
-               "Query i attends to keys up to i + k_length - q_length: the ends are aligned."),
-      MX_FIELD(scale, "Factor of the scores; None is 1 / sqrt(head_size)."),
-      MX_FIELD(dropout, "Fraction of attention weights set to zero in training.").between(0, 1),
-      MX_FIELD(use_mask, "Take the input attention_mask, which is added to the scores."),
-      MX_FIELD(use_length, "Take the input length."))
+  MX_FIELDS(AttentionParams,
+            MX_FIELD(causal,
+                     "Whether query i ignores keys after i + k_length - q_length, so that the last "
+                     "query sees all keys."),
+            MX_FIELD(scale,
+                     "Factor of the products of queries and keys; None is 1 / sqrt(head_size)."),
+            MX_FIELD(dropout, "Probability that an attention weight is set to 0 in training.")
+                .between(0, 1),
+            MX_FIELD(use_mask, "Whether attention_mask, which is added to the scores, is given."),
+            MX_FIELD(use_length, "Whether length is given."))
   int optional_inputs() const { return (use_mask ? 1 : 0) + (use_length ? 1 : 0); }
   double scale_of(int64_t head_size) const {
     return scale.value_or(1 / std::sqrt(static_cast<double>(head_size > 0 ? head_size : 1)));
@@ -43,7 +45,7 @@ struct AttentionDropoutParams {
   DType dtype = DType::kFloat32;
   bool causal = false, use_mask = false, use_length = false;
   MX_FIELDS(AttentionDropoutParams, MX_REQUIRED_FIELD(shape, "Shape of the weights."),
-            MX_FIELD(p, "Fraction that is set to zero.").between(0, 1),
+            MX_FIELD(p, "Probability that an element is set to 0.").between(0, 1),
             MX_FIELD(dtype, "dtype of the factors."), MX_FIELD(causal, "As in the call."),
             MX_FIELD(use_mask, "As in the call."), MX_FIELD(use_length, "As in the call."))
 };

@@ -41,7 +41,8 @@ std::vector<ValueRef> dropout_second_order(GradBuilder& g) {
 static const Registration dropout_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(
       OpBuilder<DropoutParams>("Dropout")
-          .doc("Sets random elements to zero and scales the others by 1 / (1 - p).")
+          .doc("Sets random elements to 0 and multiplies the others by 1 / (1 - p); returns data "
+               "unchanged in inference unless mode is 'always'.")
           .outputs(2)
           .visible_outputs(1)
           .infer(infer_dropout)

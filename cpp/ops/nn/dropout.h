@@ -16,10 +16,13 @@ struct DropoutParams {
   DropoutMode mode = DropoutMode::kTraining;
   Shape axes;
   std::optional<bool> cudnn_off;
-  MX_FIELDS(DropoutParams, MX_FIELD(p, "Fraction that is set to zero.").between(0, 1),
-            MX_FIELD(mode, "When to drop: in training only, or always."),
-            MX_FIELD(axes, "Axes along which the mask is the same."),
-            MX_FIELD(cudnn_off, "Accepted for compatibility, without effect."))
+  MX_FIELDS(
+      DropoutParams, MX_FIELD(p, "Probability that an element is set to 0.").between(0, 1),
+      MX_FIELD(mode, "When elements are dropped: only in training, or also in inference."),
+      MX_FIELD(
+          axes,
+          "Axes along which elements are dropped together; () drops each element independently."),
+      MX_FIELD(cudnn_off, "Has no effect; accepted for compatibility with MXNet 1.x."))
   bool is_active(bool training) const {
     return p > 0 && (training || mode == DropoutMode::kAlways);
   }

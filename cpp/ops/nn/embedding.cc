@@ -38,7 +38,8 @@ static const Registration embedding_registration(Stage::kSchemas, [](OpRegistry&
   storage.aliases["_contrib_SparseEmbedding"] = AliasStorage::kRowGradient;
   ops.add(
       OpBuilder<EmbeddingParams>("Embedding")
-          .doc("Rows of the table weight that data's indices name.")
+          .doc("Looks up the rows of weight that the indices in data select; indices outside of "
+               "the table are clipped to its ends.")
           .shapes("data: any shape, weight: (input_dim, output_dim) -> (*data.shape, output_dim)")
           .alias({"_contrib_SparseEmbedding"})
           .inputs({"data", "weight"})

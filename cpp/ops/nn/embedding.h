@@ -10,11 +10,10 @@ struct EmbeddingParams {
   int64_t input_dim = 0, output_dim = 0;
   DType dtype = DType::kFloat32;
   bool sparse_grad = false;
-  MX_FIELDS(EmbeddingParams,
-            MX_REQUIRED_FIELD(input_dim, "Number of rows of the table.").at_least(1),
-            MX_REQUIRED_FIELD(output_dim, "Length of a row.").at_least(1),
-            MX_FIELD(dtype, "dtype of a weight that is created for this layer."),
-            MX_FIELD(sparse_grad, "Give the gradient of weight as single rows."))
+  MX_FIELDS(EmbeddingParams, MX_REQUIRED_FIELD(input_dim, "Number of rows of weight.").at_least(1),
+            MX_REQUIRED_FIELD(output_dim, "Length of each row of weight.").at_least(1),
+            MX_FIELD(dtype, "dtype of weight if a symbol's type inference has to choose it."),
+            MX_FIELD(sparse_grad, "Whether the gradient of weight is a row-sparse array."))
 };
 
 }  // namespace mxlite

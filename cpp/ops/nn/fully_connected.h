@@ -12,9 +12,10 @@ struct FullyConnectedParams {
   MX_FIELDS(
       FullyConnectedParams,
       MX_REQUIRED_FIELD(num_hidden, "Size of the output's last dimension.").between(1, kMaxSize),
-      MX_FIELD(no_bias, "Take no bias input."),
+      MX_FIELD(no_bias, "Whether to omit the input bias."),
       MX_FIELD(flatten,
-               "Join all dimensions of data but the first; otherwise the last one is multiplied."))
+               "Whether to join all axes of data except the first; False applies the layer along "
+               "the last axis."))
 };
 
 // Sizes of data viewed as a matrix (rows, columns); the output is (rows, num_hidden).

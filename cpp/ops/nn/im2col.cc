@@ -46,7 +46,7 @@ Specs infer_col2im(const Col2imParams& p, std::span<const TensorSpec> in) {
 
 static const Registration im2col_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<Im2colParams>("im2col")
-              .doc("Windows of an image as columns of a matrix.")
+              .doc("Returns the windows of an image as columns of a matrix.")
               .shapes("(N, C, [D, H,] W) -> (N, C * product of kernel, windows)")
               .infer(infer_im2col)
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
@@ -56,7 +56,8 @@ static const Registration im2col_registration(Stage::kSchemas, [](OpRegistry& op
                 return {g.emit("col2im", {g.output_grad(0)}, ParamsRef(std::move(params)))};
               }));
   ops.add(OpBuilder<Col2imParams>("col2im")
-              .doc("Image from the columns of im2col; overlapping windows are added.")
+              .doc("Reverses im2col: writes the columns back to an image, where overlapping "
+                   "windows are added.")
               .shapes("(N, C * product of kernel, windows) -> (N, C, *output_size)")
               .infer(infer_col2im)
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {

@@ -73,7 +73,8 @@ Specs infer_image_resize_backward(const ImageResizeGradParams& p, std::span<cons
 
 static const Registration image_resize_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<AdaptiveAvgPoolingParams>(kPooling)
-              .doc("Average pooling to a given height and width.")
+              .doc("Average pooling with windows chosen so that the output has a given height and "
+                   "width.")
               .shapes("(N, C, H, W) -> (N, C, oH, oW)")
               .infer(infer_pooling)
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
@@ -81,7 +82,7 @@ static const Registration image_resize_registration(Stage::kSchemas, [](OpRegist
                                {{"data_shape", g.input_spec(0).shape}})};
               }));
   ops.add(OpBuilder<BilinearResizeParams>(kResize)
-              .doc("Bilinear interpolation to another height and width.")
+              .doc("Resizes images by bilinear interpolation.")
               .shapes("(N, C, H, W) -> (N, C, oH, oW)")
               .inputs({"data", "like"})
               .input_count(

@@ -33,24 +33,26 @@ std::vector<ValueRef> kl_sparse_reg_gradient(GradBuilder& g) {
 }  // namespace
 
 static const Registration kl_sparse_reg_registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(OpBuilder<KlSparseRegParams>(kKlSparseRegOp)
-              .doc("Identity whose gradient makes sigmoid activations sparse.")
-              .shapes("data: (N, ...), moving_avg: (features,) -> shape of data")
-              .inputs({"data", "moving_avg"})
-              .outputs(2)
-              .visible_outputs(1)
-              .infer(infer_kl_sparse_reg)
-              .complete([](const KlSparseRegParams&, std::span<TensorSpec> in) {
-                if (in[0].shape.ndim() >= 2) complete_shape(in[1], Shape{in[0].shape[1]});
-              })
-              .gradient(kl_sparse_reg_gradient)
-              .starts_gradient()
-              .mutates({1}, /*only_in_training=*/true)
-              .training_dependent()
-              .amp(AmpClass::kFloat32)
-              .symbol({.output_names = {"output"}})
-              .total_outputs(1)
-              .refine(refine_like_first));
+  ops.add(
+      OpBuilder<KlSparseRegParams>(kKlSparseRegOp)
+          .doc("Returns data, the output of a sigmoid; backward adds the gradient of a penalty on "
+               "the KL divergence between each feature's mean activation and sparseness_target.")
+          .shapes("data: (N, ...), moving_avg: (features,) -> shape of data")
+          .inputs({"data", "moving_avg"})
+          .outputs(2)
+          .visible_outputs(1)
+          .infer(infer_kl_sparse_reg)
+          .complete([](const KlSparseRegParams&, std::span<TensorSpec> in) {
+            if (in[0].shape.ndim() >= 2) complete_shape(in[1], Shape{in[0].shape[1]});
+          })
+          .gradient(kl_sparse_reg_gradient)
+          .starts_gradient()
+          .mutates({1}, /*only_in_training=*/true)
+          .training_dependent()
+          .amp(AmpClass::kFloat32)
+          .symbol({.output_names = {"output"}})
+          .total_outputs(1)
+          .refine(refine_like_first));
 });
 
 }  // namespace mxlite

@@ -9,9 +9,14 @@ namespace mxlite {
 struct KlSparseRegParams {
   float sparseness_target = 0.1f, penalty = 0.001f, momentum = 0.9f;
   MX_FIELDS(KlSparseRegParams,
-            MX_FIELD(sparseness_target, "Mean activation that is wanted.").between(0, 1),
-            MX_FIELD(penalty, "Weight of the term."),
-            MX_FIELD(momentum, "Running mean: running * m + batch * (1 - m).").between(0, 1))
+            MX_FIELD(sparseness_target,
+                     "Mean activation of each feature at which the penalty is 0.")
+                .between(0, 1),
+            MX_FIELD(penalty, "Factor of the penalty's gradient."),
+            MX_FIELD(momentum,
+                     "Weight of the old value in the running mean: running = momentum * running + "
+                     "(1 - momentum) * batch.")
+                .between(0, 1))
 };
 
 }  // namespace mxlite

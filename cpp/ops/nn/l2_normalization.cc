@@ -34,7 +34,7 @@ std::vector<ValueRef> l2_normalization_gradient(GradBuilder& g) {
 
 static const Registration l2_normalization_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<L2NormalizationParams>("L2Normalization")
-              .doc("Divides by the L2 norm of a sample, a pixel's channels or a channel's pixels.")
+              .doc("Divides elements by the L2 norm of all elements that mode groups together.")
               .infer(infer_l2_normalization)
               .gradient(l2_normalization_gradient)
               .composite_gradient(l2_normalization_composite_gradient)

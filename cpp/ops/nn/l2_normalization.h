@@ -14,8 +14,11 @@ MX_ENUM_NAMES(L2Mode, {"channel", E::kChannel}, {"instance", E::kInstance},
 struct L2NormalizationParams {
   double eps = 1e-10;
   L2Mode mode = L2Mode::kInstance;
-  MX_FIELDS(L2NormalizationParams, MX_FIELD(eps, "Added to the sum of squares.").at_least(0),
-            MX_FIELD(mode, "What is normalized together."))
+  MX_FIELDS(L2NormalizationParams,
+            MX_FIELD(eps, "Added to the sum of squares before the square root.").at_least(0),
+            MX_FIELD(mode,
+                     "Elements of a sample that share a norm: instance: all elements; channel: all "
+                     "channels at one position; spatial: all positions of one channel."))
   // Views data as (outer, length, inner); vectors along the middle axis are normalized.
   ChannelBlocks blocks(const Shape& data) const {
     if (mode == L2Mode::kChannel) return channel_blocks(data, 1);

@@ -119,23 +119,26 @@ void add_backward(OpRegistry& ops, const char* name, const char* doc) {
 
 static const Registration layer_norm_registration(Stage::kSchemas, [](OpRegistry& ops) {
   const std::vector<std::string> inputs = {"data", "gamma", "beta"};
-  ops.add(OpBuilder<LayerNormParams>("LayerNorm")
-              .doc("Normalizes along one axis to mean 0 and variance 1, then * gamma + beta.")
-              .shapes("data of any shape; parameters: (size of `axis`,) -> shape of data")
-              .inputs(inputs)
-              .outputs(3)
-              .visible_outputs([](const LayerNormParams& p) { return p.output_mean_var ? 3 : 1; })
-              .infer(infer_layer)
-              .complete(complete_layer)
-              .gradient([](GradBuilder& g) { return fused_gradient(g, "_layer_norm_backward"); })
-              .composite_gradient(layer_norm_composite_gradient<layer_view>)
-              .inplace(0, 0)
-              .amp(AmpClass::kFloat32)
-              .symbol({.output_names = {"output", "mean", "std"}})
-              .total_outputs(3)
-              .refine(refine_like_first));
+  ops.add(
+      OpBuilder<LayerNormParams>("LayerNorm")
+          .doc(
+              "Normalizes along one axis to mean 0 and variance 1, then computes gamma * x + beta.")
+          .shapes("data of any shape; parameters: (size of `axis`,) -> shape of data")
+          .inputs(inputs)
+          .outputs(3)
+          .visible_outputs([](const LayerNormParams& p) { return p.output_mean_var ? 3 : 1; })
+          .infer(infer_layer)
+          .complete(complete_layer)
+          .gradient([](GradBuilder& g) { return fused_gradient(g, "_layer_norm_backward"); })
+          .composite_gradient(layer_norm_composite_gradient<layer_view>)
+          .inplace(0, 0)
+          .amp(AmpClass::kFloat32)
+          .symbol({.output_names = {"output", "mean", "std"}})
+          .total_outputs(3)
+          .refine(refine_like_first));
   ops.add(OpBuilder<GroupNormParams>("GroupNorm")
-              .doc("Normalizes groups of channels of each sample, then * gamma + beta.")
+              .doc("Normalizes each group of channels of each sample to mean 0 and variance 1, "
+                   "then computes gamma * x + beta.")
               .shapes("data: (N, C, ...), gamma, beta: (num_groups,) or (C,) -> shape of data")
               .inputs(inputs)
               .outputs(3)
@@ -150,7 +153,8 @@ static const Registration layer_norm_registration(Stage::kSchemas, [](OpRegistry
               .total_outputs(3)
               .refine(refine_like_first));
   ops.add(OpBuilder<InstanceNormParams>("InstanceNorm")
-              .doc("Normalizes each channel of each sample, then * gamma + beta.")
+              .doc("Normalizes each channel of each sample to mean 0 and variance 1, then computes "
+                   "gamma * x + beta.")
               .shapes("data: (N, C, ...), gamma, beta: (C,) -> shape of data")
               .inputs(inputs)
               .infer(infer_instance)

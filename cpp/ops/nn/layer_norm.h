@@ -12,9 +12,12 @@ struct LayerNormParams {
   int axis = -1;
   double eps = 1e-5;
   bool output_mean_var = false;
-  MX_FIELDS(LayerNormParams, MX_FIELD(axis, "Axis that is normalized."),
-            MX_FIELD(eps, "Added to the variance.").at_least(0),
-            MX_FIELD(output_mean_var, "Also return mean and standard deviation."))
+  MX_FIELDS(
+      LayerNormParams, MX_FIELD(axis, "Axis that is normalized."),
+      MX_FIELD(eps, "Added to the variance so that the divisor is not 0.").at_least(0),
+      MX_FIELD(
+          output_mean_var,
+          "Whether to also return the mean and the standard deviation used for normalization."))
 };
 
 struct GroupNormParams {
@@ -23,14 +26,18 @@ struct GroupNormParams {
   bool output_mean_var = false;
   MX_FIELDS(
       GroupNormParams,
-      MX_FIELD(num_groups, "Number of groups that channels (axis 1) form.").between(1, kMaxSize),
-      MX_FIELD(eps, "Added to the variance.").at_least(0),
-      MX_FIELD(output_mean_var, "Also return mean and standard deviation."))
+      MX_FIELD(num_groups, "Number of groups that the channels (axis 1) are divided into.")
+          .between(1, kMaxSize),
+      MX_FIELD(eps, "Added to the variance so that the divisor is not 0.").at_least(0),
+      MX_FIELD(
+          output_mean_var,
+          "Whether to also return the mean and the standard deviation used for normalization."))
 };
 
 struct InstanceNormParams {
   double eps = 1e-3;
-  MX_FIELDS(InstanceNormParams, MX_FIELD(eps, "Added to the variance.").at_least(0))
+  MX_FIELDS(InstanceNormParams,
+            MX_FIELD(eps, "Added to the variance so that the divisor is not 0.").at_least(0))
 };
 
 }  // namespace mxlite

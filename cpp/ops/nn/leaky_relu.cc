@@ -125,8 +125,8 @@ std::vector<ValueRef> leaky_relu_gradient(GradBuilder& g) {
 
 static const Registration leaky_relu_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<LeakyReLUParams>(kLeakyReluOp)
-              .doc("Rectifier that is not zero below zero: leaky, prelu, rrelu, elu, selu, gelu, "
-                   "gelu_tanh.")
+              .doc("Applies a variant of relu that is not zero for all negative elements; act_type "
+                   "selects it.")
               .shapes("data: (N, C, ...), gamma (prelu): (C,) or (1,) -> shape of data")
               .inputs({"data", "gamma"})
               .input_count(input_count)

@@ -16,10 +16,19 @@ MX_ENUM_NAMES(LeakyReLUType, {"elu", E::kElu}, {"gelu", E::kGelu}, {"gelu_tanh",
 struct LeakyReLUParams {
   LeakyReLUType act_type = LeakyReLUType::kLeaky;
   float slope = 0.25f, lower_bound = 0.125f, upper_bound = 0.334f;
-  MX_FIELDS(LeakyReLUParams, MX_FIELD(act_type, "Function that is applied."),
-            MX_FIELD(slope, "Slope of leaky and factor of elu below 0."),
-            MX_FIELD(lower_bound, "Least slope of rrelu."),
-            MX_FIELD(upper_bound, "Largest slope of rrelu."))
+  MX_FIELDS(
+      LeakyReLUParams,
+      MX_FIELD(
+          act_type,
+          "Values for x < 0 are slope * x with leaky, gamma * x with prelu, x times a random slope "
+          "with rrelu, slope * (exp(x) - 1) with elu; gelu_tanh approximates gelu by tanh."),
+      MX_FIELD(slope, "Slope of leaky and factor of elu for negative elements."),
+      MX_FIELD(
+          lower_bound,
+          "Smallest random slope of rrelu in training; inference uses the mean of both bounds."),
+      MX_FIELD(
+          upper_bound,
+          "Largest random slope of rrelu in training; inference uses the mean of both bounds."))
 };
 
 }  // namespace mxlite

@@ -48,7 +48,8 @@ std::vector<ValueRef> lrn_gradient(GradBuilder& g) {
 
 static const Registration lrn_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<LRNParams>("LRN")
-              .doc("Local response normalization across channels.")
+              .doc("Local response normalization: data / (knorm + alpha / nsize * sum of squares) "
+                   "** beta, where the sum covers nsize adjacent channels.")
               .shapes("(N, C, H, W) -> the same shape")
               .infer(infer_lrn)
               .gradient(lrn_gradient)

@@ -42,28 +42,27 @@ std::vector<ValueRef> margin_logsumexp_gradient(GradBuilder& g) {
 }  // namespace
 
 static const Registration margin_logsumexp_registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(
-      OpBuilder<MarginLogsumexpParams>(kMarginLogsumexpOp)
-          .doc("Statistics of logits z = scale * data along the last axis, with a margin at "
-               "`position`: h, a value near the highest one, which counts as a constant; "
-               "log(sum(exp(z - h))); and z - h at the position, -inf if it is outside of the "
-               "axis. The second minus the third result is the cross entropy. Processes that have "
-               "some columns each join the results of all.")
-          .shapes("data (..., classes), position (...) -> 3 x (...)")
-          .inputs({"data", "position"})
-          .outputs(3)
-          .infer(infer_margin_logsumexp)
-          .gradient(margin_logsumexp_gradient)
-          .amp(AmpClass::kFloat32));
-  ops.add(
-      OpBuilder<MarginLogsumexpParams>(kMarginLogsumexpBackwardOp)
-          .doc("Gradient of margin_logsumexp; `highest` and `logsumexp` are its first results. It "
-               "may be written over data.")
-          .shapes("data (..., classes), others (...) -> (..., classes)")
-          .inputs({"data", "position", "highest", "logsumexp", "logsumexp_grad", "target_grad"})
-          .infer(infer_margin_logsumexp_backward)
-          .inplace(0, 0)
-          .amp(AmpClass::kFloat32));
+  ops.add(OpBuilder<MarginLogsumexpParams>(kMarginLogsumexpOp)
+              .doc("Computes three statistics of the logits z = scale * data along the last axis, "
+                   "after a margin is applied at `position`: h, a value near the largest logit, "
+                   "which has no gradient; log(sum(exp(z - h))); and z - h at `position`, or -inf "
+                   "if `position` is outside of the axis. The second result minus the third is the "
+                   "cross entropy. If each process holds some of the classes, the cross entropy "
+                   "over all classes follows from the results of all processes.")
+              .shapes("data (..., classes), position (...) -> 3 x (...)")
+              .inputs({"data", "position"})
+              .outputs(3)
+              .infer(infer_margin_logsumexp)
+              .gradient(margin_logsumexp_gradient)
+              .amp(AmpClass::kFloat32));
+  ops.add(OpBuilder<MarginLogsumexpParams>(kMarginLogsumexpBackwardOp)
+              .doc("Gradient of margin_logsumexp for data; `highest` and `logsumexp` are the first "
+                   "two results of margin_logsumexp. The output may overwrite data.")
+              .shapes("data (..., classes), others (...) -> (..., classes)")
+              .inputs({"data", "position", "highest", "logsumexp", "logsumexp_grad", "target_grad"})
+              .infer(infer_margin_logsumexp_backward)
+              .inplace(0, 0)
+              .amp(AmpClass::kFloat32));
 });
 
 }  // namespace mxlite

@@ -15,12 +15,13 @@ struct MarginTarget {
 
 struct MarginLogsumexpParams {
   double factor = 1, angle = 0, distance = 0, scale = 1;
-  MX_FIELDS(MarginLogsumexpParams,
-            MX_FIELD(factor,
-                     "The target's cosine cos(t) becomes cos(factor * t + angle) - "
-                     "distance."),
-            MX_FIELD(angle, "See factor."), MX_FIELD(distance, "See factor."),
-            MX_FIELD(scale, "Factor of the logits, after the margin."))
+  MX_FIELDS(
+      MarginLogsumexpParams,
+      MX_FIELD(
+          factor,
+          "Margin at `position`: its cosine cos(t) becomes cos(factor * t + angle) - distance."),
+      MX_FIELD(angle, "See factor."), MX_FIELD(distance, "See factor."),
+      MX_FIELD(scale, "Factor of all cosines after the margin is applied."))
   MX_HOST_DEVICE MarginTarget target(double cosine) const {
     if (factor == 1 && angle == 0) return {scale * (cosine - distance), scale};
     constexpr double kLargest = 1 - 1e-6;  // the derivative of arccos is infinite at 1 and -1

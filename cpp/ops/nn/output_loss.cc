@@ -75,16 +75,22 @@ std::vector<ValueRef> cross_entropy_gradient(GradBuilder& g) {
 }  // namespace
 
 static const Registration output_loss_registration(Stage::kSchemas, [](OpRegistry& ops) {
-  add_regression(ops, "LinearRegressionOutput", "data, with the gradient of a squared error.",
+  add_regression(ops, "LinearRegressionOutput",
+                 "Returns data; backward computes the gradient of half the squared difference from "
+                 "label, with or without output gradient.",
                  regression_gradient<false>);
   add_regression(ops, "LogisticRegressionOutput",
-                 "sigmoid of data, with the gradient of a binary cross entropy.",
+                 "Returns sigmoid(data); backward computes the gradient of the binary cross "
+                 "entropy with label.",
                  regression_gradient<false>);
-  add_regression(ops, "MAERegressionOutput", "data, with the gradient of an absolute error.",
-                 regression_gradient<true>);
+  add_regression(
+      ops, "MAERegressionOutput",
+      "Returns data; backward computes the gradient of the absolute difference from label.",
+      regression_gradient<true>);
   ops.add(
       OpBuilder<SVMOutputParams>("SVMOutput")
-          .doc("data, with the gradient of a hinge loss with class label.")
+          .doc("Returns data, the scores of classes; backward computes the gradient of a hinge "
+               "loss for the classes in label.")
           .shapes("data: (N, classes), label: (N,) -> shape of data")
           .inputs({"data", "label"})
           .infer(infer_svm)
@@ -103,7 +109,8 @@ static const Registration output_loss_registration(Stage::kSchemas, [](OpRegistr
               .inputs({"data", "label"})
               .infer(same_as_input<0, SVMOutputParams>));
   ops.add(OpBuilder<MakeLossParams>("MakeLoss")
-              .doc("data as a loss: its gradient is grad_scale whatever arrives from above.")
+              .doc("Returns data as a loss: its gradient is grad_scale and does not depend on the "
+                   "output's gradient.")
               .infer([](const MakeLossParams&, std::span<const TensorSpec> in) {
                 check_floating("MakeLoss", "data", in[0]);
                 return Specs{in[0]};
@@ -120,7 +127,7 @@ static const Registration output_loss_registration(Stage::kSchemas, [](OpRegistr
               .infer(same_as_input<0, MakeLossParams>));
   ops.add(
       OpBuilder<NoParams>("softmax_cross_entropy")
-          .doc("Sum over the batch of the cross entropy of softmax(data) with class label.")
+          .doc("Sum over the batch of the cross entropy of softmax(data) and the classes in label.")
           .shapes("data: (N, classes), label: (N,) -> (1,)")
           .inputs({"data", "label"})
           .infer([](const NoParams&, std::span<const TensorSpec> in) {

@@ -14,20 +14,27 @@ struct RegressionOutputParams {
 struct SVMOutputParams {
   float margin = 1.0f, regularization_coefficient = 1.0f;
   bool use_linear = false;
-  MX_FIELDS(SVMOutputParams, MX_FIELD(margin, "Distance that scores should keep from 0."),
-            MX_FIELD(regularization_coefficient, "Factor of the gradient."),
-            MX_FIELD(use_linear, "L1 hinge loss; otherwise its square."))
+  MX_FIELDS(
+      SVMOutputParams,
+      MX_FIELD(
+          margin,
+          "Scores of a label's class below margin and other scores above -margin are penalized."),
+      MX_FIELD(regularization_coefficient, "Factor of the gradient."),
+      MX_FIELD(
+          use_linear,
+          "Whether the loss is linear in the violation of margin (L1); False squares it (L2)."))
 };
 
 // Also the params of `_make_loss_backward(data)`.
 struct MakeLossParams {
   float grad_scale = 1.0f, valid_thresh = 0.0f;
   LossNormalization normalization = LossNormalization::kNull;
-  MX_FIELDS(
-      MakeLossParams, MX_FIELD(grad_scale, "The gradient."),
-      MX_FIELD(valid_thresh, "Elements above it count as valid."),
-      MX_FIELD(normalization,
-               "Divides the gradient by nothing, the batch size or the number of valid elements."))
+  MX_FIELDS(MakeLossParams, MX_FIELD(grad_scale, "Gradient of each element before normalization."),
+            MX_FIELD(valid_thresh,
+                     "Elements above this value are counted by normalization 'valid'."),
+            MX_FIELD(normalization,
+                     "Divisor of the gradient: null: 1; batch: the batch size; valid: the number "
+                     "of valid elements."))
 };
 
 }  // namespace mxlite

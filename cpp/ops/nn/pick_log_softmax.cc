@@ -47,8 +47,8 @@ std::vector<ValueRef> pick_log_softmax_composite_gradient(GradBuilder& g) {
 
 static const Registration pick_log_softmax_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<NoParams>(kPickLogSoftmaxOp)
-              .doc("log_softmax along the last axis at one class of every row. Numbers of classes "
-                   "outside of the axis are clipped to its ends.")
+              .doc("Picks one class of each row from log_softmax along the last axis; class "
+                   "numbers outside of the axis are clipped to its ends.")
               .shapes("data (..., classes), index (...) or (..., 1) -> (..., 1)")
               .inputs({"data", "index"})
               .outputs(2)  // second output: the largest logit, and log(sum(exp(data - largest)))

@@ -96,7 +96,8 @@ std::vector<ValueRef> backward_gradient(GradBuilder& g) {
 
 static const Registration pooling_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<PoolingParams>(kPoolingOp)
-              .doc("Maximum, average, sum or p-norm of the elements of a sliding window.")
+              .doc("Maximum, average, sum or p-norm of the elements of a window that slides over "
+                   "the spatial axes.")
               .shapes("(N, C, [D, H,] W) -> (N, C, [oD, oH,] oW)")
               .alias({"Pooling_v1"})
               .infer(infer_pooling_specs)

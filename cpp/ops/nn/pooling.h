@@ -27,17 +27,21 @@ struct PoolingParams {
 
   MX_FIELDS(
       PoolingParams,
-      MX_FIELD(kernel, "Size of the window; not used by global pooling.").between(1, kMaxSize),
-      MX_FIELD(pool_type, "What is made of the elements of a window."),
-      MX_FIELD(global_pool, "One window over the whole spatial extent."),
-      MX_FIELD(cudnn_off, "Accepted for compatibility, without effect."),
+      MX_FIELD(kernel,
+               "Size of the window along each spatial axis; ignored if global_pool is True.")
+          .between(1, kMaxSize),
+      MX_FIELD(pool_type, "Value computed from each window; lp is the p-norm with p = p_value."),
+      MX_FIELD(global_pool, "Whether a single window covers all spatial axes."),
+      MX_FIELD(cudnn_off, "Has no effect; accepted for compatibility with MXNet 1.x."),
       MX_FIELD(pooling_convention,
-               "Output size: valid rounds down, full up, same divides the padded size by stride."),
-      MX_FIELD(stride, "Step of the window; 1 where empty.").between(1, kMaxSize),
-      MX_FIELD(pad, "Padding on both sides; 0 where empty.").between(0, kMaxSize),
+               "How output sizes are rounded: valid: floor((padded size - kernel) / stride) + 1; "
+               "full: the same with ceil; same: ceil(padded size / stride)."),
+      MX_FIELD(stride, "Step of the window along each spatial axis; () is 1.").between(1, kMaxSize),
+      MX_FIELD(pad, "Number of elements of padding at both ends of each spatial axis; () is 0.")
+          .between(0, kMaxSize),
       MX_FIELD(p_value, "Exponent of lp pooling: 1, 2 or 3."),
-      MX_FIELD(count_include_pad, "Averages count padding in their divisor; None is True."),
-      MX_FIELD(layout, "Order of data's dimensions; None is channels first."))
+      MX_FIELD(count_include_pad, "Whether averages count padding in their divisor; None is True."),
+      MX_FIELD(layout, "Order of data's dimensions; None is NCW, NCHW or NCDHW."))
   bool channels_last() const { return is_channels_last(layout); }
   bool includes_pad() const { return count_include_pad.value_or(true); }
   // Returns whether this is global average pooling of channels-first data: one average per channel.

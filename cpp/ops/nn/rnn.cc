@@ -186,8 +186,8 @@ int state_count(const RnnParams& p) { return p.is_lstm() ? 2 : 1; }
 
 static const Registration rnn_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<RnnParams>(kRnnOp)
-              .doc("Recurrent layers (vanilla, LSTM, GRU) over sequences of shape (steps, batch, "
-                   "inputs).")
+              .doc("Stacked recurrent layers (vanilla, LSTM or GRU) over sequences of shape "
+                   "(steps, batch, inputs).")
               .shapes("data: (steps, N, inputs), parameters: (all weights, then all biases), "
                       "state, state_cell: (layers * directions, N, state_size) -> (steps, N, "
                       "directions * state_size)")

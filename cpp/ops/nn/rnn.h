@@ -30,17 +30,23 @@ struct RnnParams {
 
   MX_FIELDS(
       RnnParams, MX_REQUIRED_FIELD(state_size, "Size of the hidden state.").between(1, kMaxSize),
-      MX_REQUIRED_FIELD(num_layers, "Stacked layers.").between(1, 65536),
-      MX_FIELD(bidirectional, "Also run over the reversed sequence."),
-      MX_REQUIRED_FIELD(mode, "Kind of the recurrent cell."),
-      MX_FIELD(p, "Fraction dropped between layers in training.").at_least(0).below(1),
-      MX_FIELD(state_outputs, "Also return the last states."),
-      MX_FIELD(projection_size, "Project the output of an lstm to this size.").between(1, kMaxSize),
-      MX_FIELD(lstm_state_clip_min, "Lower bound of lstm cell states."),
-      MX_FIELD(lstm_state_clip_max, "Upper bound of lstm cell states."),
-      MX_FIELD(lstm_state_clip_nan, "Clipping turns NaN into the lower bound."),
-      MX_FIELD(use_sequence_length,
-               "Take the input sequence_length (batch); later steps give zeros."))
+      MX_REQUIRED_FIELD(num_layers, "Number of stacked layers.").between(1, 65536),
+      MX_FIELD(bidirectional,
+               "Whether each layer also runs over the reversed sequence and joins both outputs."),
+      MX_REQUIRED_FIELD(mode, "Recurrent cell: vanilla with relu or tanh, LSTM or GRU."),
+      MX_FIELD(p, "Probability that an element between two layers is set to 0 in training.")
+          .at_least(0)
+          .below(1),
+      MX_FIELD(state_outputs, "Whether to also return the states after the last step."),
+      MX_FIELD(projection_size,
+               "Size that a linear layer projects each lstm output to; None: no projection.")
+          .between(1, kMaxSize),
+      MX_FIELD(lstm_state_clip_min, "Lower bound of lstm cell states; None: no bound."),
+      MX_FIELD(lstm_state_clip_max, "Upper bound of lstm cell states; None: no bound."),
+      MX_FIELD(lstm_state_clip_nan, "Whether clipping replaces NaN by lstm_state_clip_min."),
+      MX_FIELD(
+          use_sequence_length,
+          "Whether sequence_length, of shape (batch,), is given; outputs of steps after it are 0."))
   bool is_lstm() const { return mode == RnnMode::kLstm; }
   bool clips() const { return lstm_state_clip_min && lstm_state_clip_max; }
 };

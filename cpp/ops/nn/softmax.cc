@@ -128,7 +128,7 @@ static const Registration softmax_registration(Stage::kSchemas, [](OpRegistry& o
   add_softmax<1>(ops, "Logarithm of softmax, computed without overflow.");
   add_softmax<2>(ops, "softmax of the negated data.");
   ops.add(OpBuilder<SoftmaxActivationParams>("SoftmaxActivation")
-              .doc("softmax over a whole sample or over its channels.")
+              .doc("softmax along all axes of a sample or along its channels.")
               .infer([](const SoftmaxActivationParams& p, std::span<const TensorSpec> in) {
                 check_floating("SoftmaxActivation", "data", in[0]);
                 check_min_ndim("SoftmaxActivation", in[0].shape,

@@ -16,9 +16,9 @@ struct SoftmaxParams {
   bool use_length = false;
 
   MX_FIELDS(SoftmaxParams, MX_FIELD(axis, "Axis that is normalized."),
-            MX_FIELD(temperature, "Divisor of data; None is 1."),
+            MX_FIELD(temperature, "Number that data is divided by; None is 1."),
             MX_FIELD(dtype, "Output's dtype; None keeps data's."),
-            MX_FIELD(use_length, "Take the input length."))
+            MX_FIELD(use_length, "Whether length is given."))
   // Views data around the axis, which must be valid (checked by the shape rule).
   ChannelBlocks blocks(const Shape& data) const { return channel_blocks(data, axis); }
 };
@@ -35,7 +35,9 @@ enum class SoftmaxMode : uint8_t { kChannel, kInstance };
 MX_ENUM_NAMES(SoftmaxMode, {"channel", E::kChannel}, {"instance", E::kInstance})
 struct SoftmaxActivationParams {
   SoftmaxMode mode = SoftmaxMode::kInstance;
-  MX_FIELDS(SoftmaxActivationParams, MX_FIELD(mode, "What sums to 1."))
+  MX_FIELDS(SoftmaxActivationParams, MX_FIELD(mode,
+                                              "Axes along which the output sums to 1: instance: "
+                                              "all except the first; channel: axis 1."))
   ChannelBlocks blocks(const Shape& data) const {
     if (mode == SoftmaxMode::kChannel) return channel_blocks(data, 1);
     return {data[0], data.product(1, data.ndim()), 1};

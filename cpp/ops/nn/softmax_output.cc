@@ -41,7 +41,8 @@ std::vector<ValueRef> softmax_output_gradient(GradBuilder& g) {
 
 static const Registration softmax_output_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<SoftmaxOutputParams>(kSoftmaxOutputOp)
-              .doc("softmax with the gradient of the cross entropy with label.")
+              .doc("Returns softmax(data); backward computes the gradient of the cross entropy "
+                   "with label.")
               .alias({"Softmax"})
               .inputs({"data", "label"})
               .infer(infer_softmax_output)

@@ -19,14 +19,24 @@ struct SoftmaxOutputParams {
 
   MX_FIELDS(
       SoftmaxOutputParams, MX_FIELD(grad_scale, "Factor of the gradient."),
-      MX_FIELD(ignore_label, "Label whose gradient is 0, with use_ignore."),
-      MX_FIELD(multi_output, "Softmax over axis 1, one label per position."),
-      MX_FIELD(use_ignore, "Leave out labels equal to ignore_label."),
-      MX_FIELD(preserve_shape, "Softmax over the last axis."),
+      MX_FIELD(ignore_label, "Label whose positions get gradient 0 if use_ignore is True."),
+      MX_FIELD(
+          multi_output,
+          "Whether softmax is along axis 1, with one label for each position of the other axes."),
+      MX_FIELD(use_ignore, "Whether positions whose label is ignore_label get gradient 0."),
+      MX_FIELD(preserve_shape,
+               "Whether softmax is along the last axis; otherwise all axes except the first are "
+               "joined."),
       MX_FIELD(normalization,
-               "Divides the gradient by nothing, the batch size or the number of valid labels."),
-      MX_FIELD(out_grad, "Multiply by the gradient that arrives from above."),
-      MX_FIELD(smooth_alpha, "Label smoothing.").between(0, 1))
+               "Divisor of the gradient: null: 1; batch: the batch size; valid: the number of "
+               "labels that are not ignored."),
+      MX_FIELD(
+          out_grad,
+          "Whether to multiply the gradient by the output's gradient, which is otherwise ignored."),
+      MX_FIELD(smooth_alpha,
+               "Label smoothing: the label's class has the target 1 - smooth_alpha, and the other "
+               "classes share smooth_alpha equally.")
+          .between(0, 1))
   // Views data as (samples, classes, positions), with one label per sample and position.
   ChannelBlocks blocks(const Shape& data) const {
     if (multi_output) return channel_blocks(data, 1);

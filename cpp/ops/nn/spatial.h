@@ -27,32 +27,40 @@ struct SpatialWindow {
 // Schema fields of a window, for the members kernel, stride, dilate and pad of P.
 template <class P>
 constexpr auto window_fields(
-    const char* kernel_doc = "Size of the window: (w,), (h, w) or (d, h, w).",
-    const char* pad_doc = "Zeros added on both sides; 0 where empty.") {
-  return std::tuple(MX_REQUIRED_FIELD(kernel, kernel_doc).between(1, kMaxSize),
-                    MX_FIELD(stride, "Step of the window; 1 where empty.").between(1, kMaxSize),
-                    MX_FIELD(dilate, "Distance between the window's elements; 1 where empty.")
-                        .between(1, kMaxSize),
-                    MX_FIELD(pad, pad_doc).between(0, kMaxSize));
+    const char* kernel_doc =
+        "Size of the window along the spatial axes: (w,), (h, w) or (d, h, w).",
+    const char* pad_doc = "Number of zeros added at both ends of each spatial axis; () is 0.") {
+  return std::tuple(
+      MX_REQUIRED_FIELD(kernel, kernel_doc).between(1, kMaxSize),
+      MX_FIELD(stride, "Step of the window along each spatial axis; () is 1.").between(1, kMaxSize),
+      MX_FIELD(dilate,
+               "Distance between adjacent elements of the window along each spatial axis; () is 1.")
+          .between(1, kMaxSize),
+      MX_FIELD(pad, pad_doc).between(0, kMaxSize));
 }
 // Schema fields of filters, for the members num_filter and num_group of P.
 template <class P>
 constexpr auto filter_fields() {
   return std::tuple(
       MX_REQUIRED_FIELD(num_filter, "Number of output channels.").between(1, kMaxSize),
-      MX_FIELD(num_group, "Number of groups that channels are divided into.").between(1, kMaxSize));
+      MX_FIELD(num_group,
+               "Number of groups that the channels are divided into; each group is convolved "
+               "separately.")
+          .between(1, kMaxSize));
 }
 
 // The remaining schema fields of a convolution, for members of the same names of P.
 template <class P>
 constexpr auto convolution_fields() {
   return std::tuple(
-      MX_FIELD(workspace, "MiB that cuDNN may use; no effect on the CPU.").at_least(0),
-      MX_FIELD(no_bias, "Take no bias input."),
+      MX_FIELD(workspace, "Scratch memory that cuDNN may use, in MiB; has no effect on the CPU.")
+          .at_least(0),
+      MX_FIELD(no_bias, "Whether to omit the input bias."),
       MX_FIELD(cudnn_tune,
-               "off, limited_workspace or fastest; None: MXNET_CUDNN_AUTOTUNE_DEFAULT."),
-      MX_FIELD(cudnn_off, "Accepted for compatibility, without effect."),
-      MX_FIELD(layout, "Order of data's dimensions; None is channels first."));
+               "How cuDNN's algorithm is chosen: off, limited_workspace or fastest; None uses the "
+               "environment variable MXNET_CUDNN_AUTOTUNE_DEFAULT."),
+      MX_FIELD(cudnn_off, "Has no effect; accepted for compatibility with MXNet 1.x."),
+      MX_FIELD(layout, "Order of data's dimensions; None is NCW, NCHW or NCDHW."));
 }
 
 // Empty stride and dilate mean 1, empty pad means 0.

@@ -107,7 +107,7 @@ std::vector<ValueRef> upsampling_backward_gradient(GradBuilder& g) {
 
 static const Registration upsampling_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<UpSamplingParams>(kUpsamplingOp)
-              .doc("Enlarges height and width by a whole factor.")
+              .doc("Enlarges height and width of images by an integer factor.")
               .shapes("(N, C, H, W) each -> (N, C, scale * H, scale * W)")
               .variadic("data")
               .infer(infer_upsampling)

@@ -15,13 +15,19 @@ struct UpSamplingParams {
   SampleType sample_type = SampleType::kNearest;
   MultiInputMode multi_input_mode = MultiInputMode::kConcat;
   int64_t workspace = 512;
-  MX_FIELDS(UpSamplingParams,
-            MX_REQUIRED_FIELD(scale, "Factor of height and width of the first input.")
-                .between(1, kMaxSize),
-            MX_FIELD(num_filter, "Number of channels, for bilinear."),
-            MX_REQUIRED_FIELD(sample_type, "How values between are found."),
-            MX_FIELD(multi_input_mode, "Concatenate channels or add."),
-            MX_FIELD(workspace, "Accepted for compatibility, without effect."))
+  MX_FIELDS(
+      UpSamplingParams,
+      MX_REQUIRED_FIELD(scale,
+                        "Factor of the first input's height and width; the other inputs are "
+                        "enlarged to the same size.")
+          .between(1, kMaxSize),
+      MX_FIELD(num_filter, "Number of channels for sample_type 'bilinear'; 0 infers it."),
+      MX_REQUIRED_FIELD(sample_type,
+                        "How pixels are enlarged: nearest repeats them, bilinear applies a "
+                        "transposed convolution with the input weight."),
+      MX_FIELD(multi_input_mode,
+               "How several inputs are combined: concat joins their channels, sum adds them."),
+      MX_FIELD(workspace, "Has no effect; accepted for compatibility with MXNet 1.x."))
   DeconvolutionParams deconvolution(int64_t channels) const {
     const int64_t kernel = 2 * scale - scale % 2, pad = scale / 2;
     DeconvolutionParams d;
