@@ -22,8 +22,9 @@ Specs infer_bipartite_matching(const BipartiteMatchingParams&, std::span<const T
 
 static const Registration bipartite_matching_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<BipartiteMatchingParams>(kName)
-              .doc("Pairs rows and columns of score matrices, best score first: the column of "
-                   "every row and the row of every column, -1 without one. Its gradient is zero.")
+              .doc("Pairs rows and columns of score matrices greedily, best score first. Returns "
+                   "the column of each row and the row of each column, or -1 if there is none. The "
+                   "gradient is 0.")
               .shapes("(..., rows, columns) -> (..., rows), (..., columns)")
               .outputs(2)
               .infer(infer_bipartite_matching)

@@ -63,15 +63,16 @@ static const Registration box_registration(Stage::kSchemas, [](OpRegistry& ops) 
   ops.add(
       OpBuilder<BoxIouParams>(kIou)
           .inputs({"lhs", "rhs"})
-          .doc("Intersection over union of every box of lhs with every box of rhs. Its gradient "
-               "is zero.")
+          .doc(
+              "Intersection over union of each box of lhs with each box of rhs. The gradient is 0.")
           .shapes("lhs: (..., 4), rhs: (..., 4) -> axes of lhs and of rhs without the last ones")
           .infer(infer_iou)
           .zero_gradient());
   ops.add(OpBuilder<NoParams>(kEncode)
               .inputs({"samples", "matches", "anchors", "refs", "means", "stds"})
-              .doc("Regression targets, and a mask, of anchors from the boxes refs that matches "
-                   "names; corner format. Anchors whose sample is not above 0.5 get zeros.")
+              .doc("Returns regression targets of anchors and their mask. matches holds the index "
+                   "of each anchor's box in refs; anchors and refs are (xmin, ymin, xmax, ymax). "
+                   "Anchors whose entry in samples is not above 0.5 get zeros.")
               .shapes("samples, matches: (N, anchors), anchors: (N, anchors, 4), refs: (N, boxes, "
                       "4), means, stds: (4,) -> two of (N, anchors, 4)")
               .outputs(2)
@@ -81,14 +82,14 @@ static const Registration box_registration(Stage::kSchemas, [](OpRegistry& ops) 
               })
               .zero_gradient()
               .amp(AmpClass::kWidest));
-  ops.add(
-      OpBuilder<BoxDecodeParams>(kDecode)
-          .inputs({"data", "anchors"})
-          .doc("Boxes in corner format from predicted offsets to anchors. Its gradient is zero.")
-          .shapes("data: (N, anchors, 4), anchors: (1, anchors, 4) -> (N, anchors, 4)")
-          .infer(infer_decode)
-          .zero_gradient()
-          .inplace(0, 0));
+  ops.add(OpBuilder<BoxDecodeParams>(kDecode)
+              .inputs({"data", "anchors"})
+              .doc("Computes boxes (xmin, ymin, xmax, ymax) from predicted offsets to anchors. The "
+                   "gradient is 0.")
+              .shapes("data: (N, anchors, 4), anchors: (1, anchors, 4) -> (N, anchors, 4)")
+              .infer(infer_decode)
+              .zero_gradient()
+              .inplace(0, 0));
 });
 
 }  // namespace mxlite

@@ -21,8 +21,11 @@ struct BoxDecodeParams {
             MX_FIELD(std1, "Factor of the vertical offset."),
             MX_FIELD(std2, "Factor of the logarithm of the width."),
             MX_FIELD(std3, "Factor of the logarithm of the height."),
-            MX_FIELD(clip, "Largest logarithm of width and height; not above 0: no limit."),
-            MX_FIELD(format, "Format of the anchors."))
+            MX_FIELD(clip,
+                     "Largest logarithm of the factors of width and height; 0 or less: no limit."),
+            MX_FIELD(format,
+                     "Format of the anchors; corner: (xmin, ymin, xmax, ymax), center: (x, y, "
+                     "width, height)."))
 };
 
 }  // namespace mxlite

@@ -49,9 +49,10 @@ std::vector<ValueRef> grad_nms(GradBuilder& g) {
 static const Registration box_nms_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<BoxNmsParams>(kBoxNmsName)
               .alias({"_contrib_box_non_maximum_suppression"})
-              .doc("Rows sorted by falling score without those that overlap a better one; the rest "
-                   "is filled with -1. Rows are (class, score, four coordinates, ...) in any "
-                   "order. A second, hidden output says where each row came from.")
+              .doc("Non-maximum suppression: returns the rows in descending order of score, "
+                   "without boxes that overlap a box of higher score; the remaining rows are "
+                   "filled with -1. A row holds class, score and four coordinates at the indices "
+                   "that the parameters give.")
               .shapes("(..., boxes, 5 or more) -> the same shape")
               .outputs(2)
               .visible_outputs(1)

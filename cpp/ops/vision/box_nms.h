@@ -9,19 +9,25 @@ struct BoxNmsParams {
   int topk = -1, coord_start = 2, score_index = 1, id_index = -1, background_id = -1;
   bool force_suppress = false;
   BoxFormat in_format = BoxFormat::kCorner, out_format = BoxFormat::kCorner;
-  MX_FIELDS(
-      BoxNmsParams,
-      MX_FIELD(overlap_thresh,
-               "A box whose intersection over union with a better one is above this is dropped."),
-      MX_FIELD(valid_thresh, "Boxes whose score is not above this are dropped."),
-      MX_FIELD(topk, "How many boxes are compared at most; negative: all. 0 copies."),
-      MX_FIELD(coord_start, "Index of the first of four coordinates in a row."),
-      MX_FIELD(score_index, "Index of the score in a row."),
-      MX_FIELD(id_index, "Index of the class in a row; -1: no classes."),
-      MX_FIELD(background_id, "Boxes of this class are dropped; needs id_index."),
-      MX_FIELD(force_suppress, "Boxes of different classes compete too."),
-      MX_FIELD(in_format, "Format of the boxes in data."),
-      MX_FIELD(out_format, "Format of the boxes in the output."))
+  MX_FIELDS(BoxNmsParams,
+            MX_FIELD(overlap_thresh,
+                     "Boxes whose intersection over union with a box of higher score is larger "
+                     "than this value are dropped."),
+            MX_FIELD(valid_thresh, "Boxes whose score is not above this value are dropped."),
+            MX_FIELD(topk,
+                     "Largest number of boxes that are compared; negative: all, 0: data is "
+                     "returned unchanged."),
+            MX_FIELD(coord_start, "Index of the first of the four coordinates in a row."),
+            MX_FIELD(score_index, "Index of the score in a row."),
+            MX_FIELD(id_index, "Index of the class in a row; -1: rows have no class."),
+            MX_FIELD(background_id,
+                     "Class whose boxes are dropped, if id_index is given; -1: none."),
+            MX_FIELD(force_suppress, "Whether boxes also suppress boxes of other classes."),
+            MX_FIELD(in_format,
+                     "Format of the boxes in data; corner: (xmin, ymin, xmax, ymax), center: (x, "
+                     "y, width, height)."),
+            MX_FIELD(out_format,
+                     "Format of the boxes in the output; corner or center as for in_format."))
 };
 
 }  // namespace mxlite

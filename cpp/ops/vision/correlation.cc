@@ -36,7 +36,8 @@ Specs infer_correlation(const CorrelationParams& p, std::span<const TensorSpec> 
 
 static const Registration correlation_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<CorrelationParams>(kCorrelationOp)
-              .doc("Mean products of patches of two images at all displacements.")
+              .doc("Compares patches of data1 with displaced patches of data2: each output channel "
+                   "holds the mean product for one displacement.")
               .shapes("data1, data2: (N, C, H, W) -> (N, displacements, oH, oW)")
               .inputs({"data1", "data2"})
               .infer(infer_correlation)

@@ -8,13 +8,17 @@ namespace mxlite {
 struct CorrelationParams {
   int64_t kernel_size = 1, max_displacement = 1, stride1 = 1, stride2 = 1, pad_size = 0;
   bool is_multiply = true;
-  MX_FIELDS(CorrelationParams,
-            MX_FIELD(kernel_size, "Height and width of a patch; odd.").between(1, kMaxSize),
-            MX_FIELD(max_displacement, "Largest displacement in pixels.").between(0, kMaxSize),
-            MX_FIELD(stride1, "Step between patches of data1.").between(1, kMaxSize),
-            MX_FIELD(stride2, "Step between displacements.").between(1, kMaxSize),
-            MX_FIELD(pad_size, "Zeros added on all sides of both images.").between(0, kMaxSize),
-            MX_FIELD(is_multiply, "Products; otherwise absolute differences."))
+  MX_FIELDS(
+      CorrelationParams,
+      MX_FIELD(kernel_size, "Height and width of a patch; must be odd.").between(1, kMaxSize),
+      MX_FIELD(max_displacement, "Largest displacement along height and along width, in pixels.")
+          .between(0, kMaxSize),
+      MX_FIELD(stride1, "Distance between adjacent patches of data1, in pixels.")
+          .between(1, kMaxSize),
+      MX_FIELD(stride2, "Distance between adjacent displacements, in pixels.").between(1, kMaxSize),
+      MX_FIELD(pad_size, "Number of zeros added at each side of both images.").between(0, kMaxSize),
+      MX_FIELD(is_multiply,
+               "Whether patches are compared by products; False uses absolute differences."))
   int64_t radius() const { return max_displacement / stride2; }
   int64_t displacements() const { return 2 * radius() + 1; }  // along one axis
   // Returns the number of patches along an axis of `size` pixels; <= 0 if none fits.

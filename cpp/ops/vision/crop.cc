@@ -55,7 +55,8 @@ std::vector<ValueRef> crop_gradient(GradBuilder& g) {
 
 static const Registration crop_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<CropParams>(kCropOp)
-              .doc("Part of an image, of size h_w or of the size of a second input.")
+              .doc("Cuts a rectangle out of each image, of size h_w or of the height and width of "
+                   "a second input.")
               .shapes("data: (N, C, H, W), and one to take the size from -> (N, C, oH, oW)")
               .variadic("data")
               .infer(infer_crop_specs)

@@ -118,11 +118,14 @@ void register_one(OpRegistry& ops, const char* doc, std::vector<std::string> inp
 }  // namespace
 
 static const Registration deformable_convolution_registration(Stage::kSchemas, [](OpRegistry& ops) {
-  register_one<DeformableConvolutionParams>(
-      ops, "Convolution whose window's elements are moved by offset.",
-      {"data", "offset", "weight", "bias"});
+  register_one<DeformableConvolutionParams>(ops,
+                                            "2-D convolution whose window elements are each moved "
+                                            "by the (y, x) in offset, with bilinear interpolation.",
+                                            {"data", "offset", "weight", "bias"});
   register_one<ModulatedDeformableConvolutionParams>(
-      ops, "Convolution whose window's elements are moved by offset and multiplied by mask.",
+      ops,
+      "2-D convolution whose window elements are each moved by the (y, x) in offset, with bilinear "
+      "interpolation, and multiplied by mask.",
       {"data", "offset", "mask", "weight", "bias"}, "mask: (N, groups * kH * kW, oH, oW), ");
 });
 

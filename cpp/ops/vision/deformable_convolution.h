@@ -20,13 +20,14 @@ struct DeformableConvolutionParams {
     return std::tuple_cat(
         window_fields<P>("Height and width of the window."), filter_fields<P>(),
         std::tuple(MX_FIELD(num_deformable_group,
-                            "Number of groups of channels with offsets of their own.")
+                            "Number of groups of channels of data that have separate offsets.")
                        .between(1, kMaxSize),
-                   MX_FIELD(workspace, "Accepted for compatibility, without effect."),
-                   MX_FIELD(no_bias, "Take no bias input.")));
+                   MX_FIELD(workspace, "Has no effect; accepted for compatibility with MXNet 1.x."),
+                   MX_FIELD(no_bias, "Whether to omit the input bias.")));
   }
   static constexpr auto layout_field() {
-    return std::tuple(field("layout", &DeformableConvolutionParams::layout, "NCHW or None."));
+    return std::tuple(field("layout", &DeformableConvolutionParams::layout,
+                            "Order of data's dimensions; only NCHW, which None also means."));
   }
   static constexpr auto fields() { return std::tuple_cat(first_fields(), layout_field()); }
   static constexpr bool kModulated = false;
@@ -37,7 +38,8 @@ struct DeformableConvolutionParams {
 struct ModulatedDeformableConvolutionParams : DeformableConvolutionParams {
   int64_t im2col_step = 64;
   MX_FIELDS(ModulatedDeformableConvolutionParams, first_fields(),
-            MX_FIELD(im2col_step, "Accepted for compatibility, without effect."), layout_field())
+            MX_FIELD(im2col_step, "Has no effect; accepted for compatibility with MXNet 1.x."),
+            layout_field())
   static constexpr bool kModulated = true;
 };
 

@@ -76,18 +76,21 @@ Specs infer_detection(const MultiBoxDetectionParams& p, std::span<const TensorSp
 }  // namespace
 
 static const Registration multibox_registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(OpBuilder<MultiBoxPriorParams>(kPrior)
-              .doc("Anchors around every position of a feature map, (1, anchors, 4): one per size "
-                   "and one per further ratio. Only the shape of data counts.")
-              .shapes("(N, C, H, W) -> (1, H * W * anchors of a position, 4)")
-              .infer(infer_prior)
-              .zero_gradient()
-              .amp(AmpClass::kFloat32));
+  ops.add(
+      OpBuilder<MultiBoxPriorParams>(kPrior)
+          .doc("Returns anchor boxes (xmin, ymin, xmax, ymax), relative to the image, around each "
+               "position of a feature map: one for each size with the first ratio, and one for "
+               "each further ratio with the first size. Only the shape of data is used.")
+          .shapes("(N, C, H, W) -> (1, H * W * anchors of a position, 4)")
+          .infer(infer_prior)
+          .zero_gradient()
+          .amp(AmpClass::kFloat32));
   ops.add(
       OpBuilder<MultiBoxTargetParams>(kTarget)
           .inputs({"anchor", "label", "cls_pred"})
-          .doc("Location targets, their mask and class targets of every anchor. Labels are rows "
-               "(class, box, ...); class -1 ends them. Class target 0 is the background.")
+          .doc("Returns location targets, their mask and class targets of each anchor. label has "
+               "rows (class, xmin, ymin, xmax, ymax, ...); the first row with class -1 ends the "
+               "labels. Class target 0 is the background, and class c has target c + 1.")
           .shapes("anchor: (1, A, 4), label: (N, boxes, 5), cls_pred: (N, classes, A) -> (N, 4 * "
                   "A), (N, 4 * A), (N, A)")
           .outputs(3)
@@ -97,8 +100,9 @@ static const Registration multibox_registration(Stage::kSchemas, [](OpRegistry& 
   ops.add(
       OpBuilder<MultiBoxDetectionParams>(kDetection)
           .inputs({"cls_prob", "loc_pred", "anchor"})
-          .doc("Detections (class, probability, box) by falling probability; suppressed ones "
-               "have class -1, rows without a detection are -1.")
+          .doc("Returns detections as rows (class, probability, xmin, ymin, xmax, ymax) in "
+               "descending order of probability. Suppressed detections have class -1; rows without "
+               "a detection are filled with -1.")
           .shapes("cls_prob: (N, classes, A), loc_pred: (N, 4 * A), anchor: (1, A, 4) -> (N, A, 6)")
           .infer(infer_detection)
           .zero_gradient()

@@ -42,9 +42,9 @@ void add_proposal(OpRegistry& ops, const char* images) {
   ops.add(
       OpBuilder<ProposalParams>(kName)
           .inputs({"cls_prob", "bbox_pred", "im_info"})
-          .doc(str("Regions (image, xmin, ymin, xmax, ymax) of ", images,
-                   " by falling score, repeated where there are too few; im_info has rows "
-                   "(height, width, scale). Its gradient is zero."))
+          .doc(str("Returns regions (image, xmin, ymin, xmax, ymax) of ", images,
+                   " in descending order of score, and repeats regions if there are too few. "
+                   "im_info has rows (height, width, scale). The gradient is 0."))
           .shapes("cls_prob: (N, 2 * A, H, W), bbox_pred: (N, 4 * A, H, W), im_info: (N, 3) -> (N "
                   "* rpn_post_nms_top_n, 5); with output_score also (N * rpn_post_nms_top_n, 1)")
           .outputs(2)
@@ -61,7 +61,7 @@ void add_proposal(OpRegistry& ops, const char* images) {
 
 static const Registration proposal_registration(Stage::kSchemas, [](OpRegistry& ops) {
   add_proposal<kSingle>(ops, "one image");
-  add_proposal<kMulti>(ops, "every image of a batch");
+  add_proposal<kMulti>(ops, "each image of a batch");
 });
 
 }  // namespace mxlite

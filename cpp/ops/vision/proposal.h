@@ -15,17 +15,23 @@ struct ProposalParams {
   bool output_score = false, iou_loss = false;
   MX_FIELDS(
       ProposalParams,
-      MX_FIELD(rpn_pre_nms_top_n, "How many of the best boxes are compared; below 1: all."),
-      MX_FIELD(rpn_post_nms_top_n, "How many regions an image gets.").at_least(0),
+      MX_FIELD(rpn_pre_nms_top_n,
+               "Number of boxes with the highest scores that are compared; 0 or less: all."),
+      MX_FIELD(rpn_post_nms_top_n, "Number of regions returned for each image.").at_least(0),
       MX_FIELD(threshold,
-               "A box whose intersection over union with a better one is above this is dropped."),
-      MX_FIELD(rpn_min_size,
-               "Boxes with a shorter side, in pixels of the original image, get score -1."),
-      MX_FIELD(scales, "Sizes of the anchors, in strides.").above(0),
-      MX_FIELD(ratios, "Height by width of the anchors.").above(0),
-      MX_FIELD(feature_stride, "Pixels between two positions.").at_least(1),
-      MX_FIELD(output_score, "Return the scores too."),
-      MX_FIELD(iou_loss, "bbox_pred moves the corners instead of middle and size."))
+               "Boxes whose intersection over union with a box of higher score is larger than this "
+               "value are dropped."),
+      MX_FIELD(
+          rpn_min_size,
+          "Boxes with a side shorter than this many pixels of the original image get score -1."),
+      MX_FIELD(scales, "Sizes of the anchors in units of feature_stride.").above(0),
+      MX_FIELD(ratios, "Ratios of height to width of the anchors.").above(0),
+      MX_FIELD(feature_stride,
+               "Distance of adjacent positions of the feature map, in pixels of the image.")
+          .at_least(1),
+      MX_FIELD(output_score, "Whether to also return the scores."),
+      MX_FIELD(iou_loss,
+               "Whether bbox_pred holds offsets of the corners instead of center and size."))
 };
 
 }  // namespace mxlite

@@ -51,7 +51,9 @@ std::vector<ValueRef> gradient_deformable(GradBuilder& g) {
 
 static const Registration ps_roi_pooling_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<PsRoiPoolingParams>(kPsRoiPooling)
-              .doc("Mean of each bin of each region, every bin over channels of its own.")
+              .doc("Divides each region into pooled_size^2 bins and returns the mean of each bin, "
+                   "where each bin reads a separate group of channels. rois has rows (image, xmin, "
+                   "ymin, xmax, ymax).")
               .shapes("data: (N, output_dim * group_size * group_size, H, W), rois: (R, 5) -> (R, "
                       "output_dim, pooled_size, pooled_size)")
               .inputs({"data", "rois"})
@@ -70,7 +72,7 @@ static const Registration ps_roi_pooling_registration(Stage::kSchemas, [](OpRegi
               }));
   ops.add(
       OpBuilder<DeformablePsRoiPoolingParams>(kDeformable)
-          .doc("PSROIPooling by bilinear samples, with bins moved by trans.")
+          .doc("PSROIPooling with bilinear samples, whose bins are moved by the offsets in trans.")
           .shapes("data: (N, output_dim * group_size * group_size, H, W), rois: (R, 5), trans: (R, "
                   "2 * classes, part_size, part_size) -> (R, output_dim, pooled_size, pooled_size)")
           .inputs({"data", "rois", "trans"})

@@ -10,9 +10,12 @@ struct RoiPoolingParams {
   Shape pooled_size;
   float spatial_scale = 1;
   MX_FIELDS(RoiPoolingParams,
-            MX_REQUIRED_FIELD(pooled_size, "Height and width of the output.").between(1, kMaxSize),
-            MX_REQUIRED_FIELD(spatial_scale,
-                              "Size of data relative to the image that rois refer to.")
+            MX_REQUIRED_FIELD(pooled_size,
+                              "Height and width of the output: the number of bins along each axis.")
+                .between(1, kMaxSize),
+            MX_REQUIRED_FIELD(
+                spatial_scale,
+                "Factor that converts coordinates of rois to pixels of data, such as 1 / stride.")
                 .between(-kMaxReal, kMaxReal))
 };
 
@@ -20,17 +23,23 @@ struct RoiAlignParams : RoiPoolingParams {
   int64_t sample_ratio = -1;
   bool position_sensitive = false, aligned = false;
   MX_FIELDS(RoiAlignParams, RoiPoolingParams::fields(),
-            MX_FIELD(sample_ratio, "Samples per bin and axis; not positive: one per pixel.")
+            MX_FIELD(sample_ratio,
+                     "Number of samples of each bin along each axis; 0 or less takes one sample "
+                     "per pixel of the bin, rounded up.")
                 .between(-kMaxSize, 512),
-            MX_FIELD(position_sensitive, "Every bin reads channels of its own."),
-            MX_FIELD(aligned, "Pixel centers are at half coordinates."))
+            MX_FIELD(position_sensitive, "Whether each bin reads a separate group of channels."),
+            MX_FIELD(aligned,
+                     "Whether pixel centers have half coordinates, such as 0.5; False gives them "
+                     "whole coordinates."))
 };
 
 // A row of rois is (image, center x, center y, width, height, angle in degrees).
 struct RotatedRoiAlignParams : RoiPoolingParams {
   int64_t sampling_ratio = -1;
   MX_FIELDS(RotatedRoiAlignParams, RoiPoolingParams::fields(),
-            MX_FIELD(sampling_ratio, "Samples per bin and axis; not positive: one per pixel.")
+            MX_FIELD(sampling_ratio,
+                     "Number of samples of each bin along each axis; 0 or less takes one sample "
+                     "per pixel of the bin, rounded up.")
                 .between(-kMaxSize, 128))
 };
 
@@ -38,12 +47,17 @@ struct PsRoiPoolingParams {
   float spatial_scale = 1;
   int64_t output_dim = 1, pooled_size = 1, group_size = 0;
   MX_FIELDS(PsRoiPoolingParams,
-            MX_REQUIRED_FIELD(spatial_scale,
-                              "Size of data relative to the image that rois refer to.")
+            MX_REQUIRED_FIELD(
+                spatial_scale,
+                "Factor that converts coordinates of rois to pixels of data, such as 1 / stride.")
                 .between(-kMaxReal, kMaxReal),
-            MX_REQUIRED_FIELD(output_dim, "Channels of the output.").between(1, kMaxSize),
-            MX_REQUIRED_FIELD(pooled_size, "Height and width of the output.").between(1, kMaxSize),
-            MX_FIELD(group_size, "data has output_dim * group_size^2 channels; 0 is pooled_size.")
+            MX_REQUIRED_FIELD(output_dim, "Number of channels of the output.").between(1, kMaxSize),
+            MX_REQUIRED_FIELD(pooled_size,
+                              "Height and width of the output: the number of bins along each axis.")
+                .between(1, kMaxSize),
+            MX_FIELD(group_size,
+                     "Number of groups along height and width: data has output_dim * group_size^2 "
+                     "channels. 0 is pooled_size.")
                 .between(0, kMaxSize))
   int64_t groups() const { return group_size > 0 ? group_size : pooled_size; }
 };
@@ -55,17 +69,24 @@ struct DeformablePsRoiPoolingParams {
   bool no_trans = false;
   MX_FIELDS(
       DeformablePsRoiPoolingParams,
-      MX_REQUIRED_FIELD(spatial_scale, "Size of data relative to the image that rois refer to.")
+      MX_REQUIRED_FIELD(
+          spatial_scale,
+          "Factor that converts coordinates of rois to pixels of data, such as 1 / stride.")
           .between(-kMaxReal, kMaxReal),
-      MX_REQUIRED_FIELD(output_dim, "Channels of the output.").between(1, kMaxSize),
-      MX_REQUIRED_FIELD(group_size, "data has output_dim * group_size^2 channels.")
+      MX_REQUIRED_FIELD(output_dim, "Number of channels of the output.").between(1, kMaxSize),
+      MX_REQUIRED_FIELD(
+          group_size,
+          "Number of groups along height and width: data has output_dim * group_size^2 channels.")
           .between(1, kMaxSize),
-      MX_REQUIRED_FIELD(pooled_size, "Height and width of the output.").between(1, kMaxSize),
+      MX_REQUIRED_FIELD(pooled_size,
+                        "Height and width of the output: the number of bins along each axis.")
+          .between(1, kMaxSize),
       MX_FIELD(part_size, "Height and width of trans; 0 is pooled_size.").between(0, kMaxSize),
-      MX_FIELD(sample_per_part, "Samples per bin and axis.").between(1, 64),
-      MX_FIELD(trans_std, "Unit of trans, relative to the size of the region.")
+      MX_FIELD(sample_per_part, "Number of samples of each bin along each axis.").between(1, 64),
+      MX_FIELD(trans_std,
+               "Factor of trans; a bin moves by trans * trans_std times the size of its region.")
           .between(-kMaxReal, kMaxReal),
-      MX_FIELD(no_trans, "Take no trans input: bins stay in place."))
+      MX_FIELD(no_trans, "Whether to omit the input trans, so that bins are not moved."))
   MX_HOST_DEVICE int64_t parts() const { return part_size > 0 ? part_size : pooled_size; }
 };
 

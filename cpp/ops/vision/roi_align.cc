@@ -34,7 +34,8 @@ Specs infer_rotated(const RotatedRoiAlignParams& p, std::span<const TensorSpec> 
 
 static const Registration roi_align_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<RoiAlignParams>(kAlign)
-              .doc("Mean of bilinear samples in each bin of each region.")
+              .doc("Divides each region into bins and returns the mean of bilinear samples in each "
+                   "bin. rois has rows (image, xmin, ymin, xmax, ymax).")
               .shapes("data: (N, C, H, W), rois: (R, 5) -> (R, C, oH, oW); position-sensitive: (R, "
                       "C / (oH * oW), oH, oW)")
               .inputs({"data", "rois"})
@@ -51,7 +52,8 @@ static const Registration roi_align_registration(Stage::kSchemas, [](OpRegistry&
           .infer(infer_roi_backward<RoiAlignParams>)
           .gradient([](GradBuilder& g) { return roi_second_gradient<RoiAlignParams>(g, kAlign); }));
   ops.add(OpBuilder<RotatedRoiAlignParams>(kRotated)
-              .doc("ROIAlign of rotated regions (image, centre x, centre y, width, height, angle).")
+              .doc("ROIAlign of rotated regions; rois has rows (image, center x, center y, width, "
+                   "height, angle in degrees).")
               .shapes("data: (N, C, H, W), rois: (R, 6) -> (R, C, oH, oW)")
               .inputs({"data", "rois"})
               .infer(infer_rotated)

@@ -34,7 +34,8 @@ std::vector<ValueRef> roi_pooling_gradient(GradBuilder& g) {
 
 static const Registration roi_pooling_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<RoiPoolingParams>(kRoiPoolingOp)
-              .doc("Largest values of each bin of each region, on the pixel grid.")
+              .doc("Divides each region into bins of whole pixels and returns the maximum of each "
+                   "bin. rois has rows (image, xmin, ymin, xmax, ymax).")
               .shapes("data: (N, C, H, W), rois: (count, 5) -> (count, C, *pooled_size)")
               .inputs({"data", "rois"})
               .outputs(2)

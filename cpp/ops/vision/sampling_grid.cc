@@ -98,7 +98,9 @@ std::vector<ValueRef> gradient_transformer(GradBuilder& g) {
 
 static const Registration sampling_grid_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<BilinearSamplerParams>(kSampler)
-              .doc("Image at the points of a grid, by bilinear interpolation.")
+              .doc("Samples images at the points of grid by bilinear interpolation. grid holds x, "
+                   "then y; -1 and 1 are the centers of the first and last pixels. Pixels outside "
+                   "of the image are 0.")
               .shapes("data: (N, C, H, W), grid: (N, 2, oH, oW) -> (N, C, oH, oW)")
               .inputs({"data", "grid"})
               .infer(infer_sampler)
@@ -114,7 +116,8 @@ static const Registration sampling_grid_registration(Stage::kSchemas, [](OpRegis
                 return Specs{in[1], in[2]};
               }));
   ops.add(OpBuilder<GridGeneratorParams>(kGenerator)
-              .doc("Sampling grid of an affine transformation or of a flow in pixels.")
+              .doc("Computes a grid for BilinearSampler from affine transformations or from a flow "
+                   "in pixels.")
               .shapes("affine: (N, 6), warp: (N, 2, H, W) -> (N, 2, H, W)")
               .infer(infer_generator)
               .gradient(gradient_generator)
@@ -130,7 +133,9 @@ static const Registration sampling_grid_registration(Stage::kSchemas, [](OpRegis
                 return Specs{TensorSpec{affine ? Shape{grid[0], 6} : grid, in[0].dtype}};
               }));
   ops.add(OpBuilder<SpatialTransformerParams>(kTransformer)
-              .doc("Image under an affine transformation per batch entry, bilinear.")
+              .doc("Transforms each image by its own affine transformation with bilinear "
+                   "interpolation; loc holds 2 x 3 matrices, row by row, which map output "
+                   "coordinates to input coordinates.")
               .shapes("data: (N, C, H, W), loc: (N, 6) -> (N, C, *target_shape)")
               .inputs({"data", "loc"})
               .infer(infer_transformer)

@@ -11,7 +11,7 @@ namespace mxlite {
 struct BilinearSamplerParams {
   std::optional<bool> cudnn_off;
   MX_FIELDS(BilinearSamplerParams,
-            MX_FIELD(cudnn_off, "Accepted for compatibility, without effect."))
+            MX_FIELD(cudnn_off, "Has no effect; accepted for compatibility with MXNet 1.x."))
 };
 
 enum class GridTransform : uint8_t { kAffine, kWarp };
@@ -20,11 +20,14 @@ MX_ENUM_NAMES(GridTransform, {"affine", E::kAffine}, {"warp", E::kWarp})
 struct GridGeneratorParams {
   GridTransform transform_type = GridTransform::kAffine;
   Shape target_shape = {0, 0};
-  MX_FIELDS(
-      GridGeneratorParams,
-      MX_REQUIRED_FIELD(transform_type,
-                        "affine: data is (batch, 6); warp: a flow (batch, 2, height, width)."),
-      MX_FIELD(target_shape, "Height and width of an affine grid.").between(0, kMaxSize))
+  MX_FIELDS(GridGeneratorParams,
+            MX_REQUIRED_FIELD(transform_type,
+                              "affine: data holds a 2 x 3 matrix per image, of shape (N, 6); warp: "
+                              "data holds a flow (x, y) in pixels, of shape (N, 2, H, W)."),
+            MX_FIELD(target_shape,
+                     "Height and width of the grid for transform_type 'affine'; 'warp' uses those "
+                     "of the flow.")
+                .between(0, kMaxSize))
 };
 
 enum class LocTransform : uint8_t { kAffine };
@@ -38,10 +41,12 @@ struct SpatialTransformerParams {
   SamplerType sampler_type = SamplerType::kBilinear;
   std::optional<bool> cudnn_off;
   MX_FIELDS(SpatialTransformerParams,
-            MX_FIELD(target_shape, "Height and width of the output.").between(0, kMaxSize),
-            MX_REQUIRED_FIELD(transform_type, "Kind of transformation."),
-            MX_REQUIRED_FIELD(sampler_type, "Kind of interpolation."),
-            MX_FIELD(cudnn_off, "Accepted for compatibility, without effect."))
+            MX_FIELD(target_shape,
+                     "Height and width of the output: the number of bins along each axis.")
+                .between(0, kMaxSize),
+            MX_REQUIRED_FIELD(transform_type, "Kind of transformation; only affine exists."),
+            MX_REQUIRED_FIELD(sampler_type, "Kind of interpolation; only bilinear exists."),
+            MX_FIELD(cudnn_off, "Has no effect; accepted for compatibility with MXNet 1.x."))
 };
 
 // Returns the coordinate of pixel i of `size`; a single pixel is at 0.
