@@ -55,17 +55,27 @@ bool is_empty_list(const AttrValue& value) {
   return numbers && numbers->empty();
 }
 
+// Returns the documentation of an update, without the arrays that follow the arrays of the weights.
+std::string group_doc(std::string_view update, const MultiRow& row) {
+  std::string doc = str(update, " of many weights; data holds ");
+  for (size_t i = 0; i < row.group.size(); ++i) doc += str(i ? ", " : "", row.group[i]);
+  doc += " of each weight in turn.";
+  if (row.mixed)
+    doc += " Weights have the dtype of their gradients; weight32 is a float32 copy of each weight.";
+  return doc;
+}
+
 // Returns the documentation of the arrays that follow the arrays of the weights.
 std::string extra_doc(const MultiRow& row) {
   if (row.preloaded) return "";
   std::string fields;
   for (const std::string& name : row.loaded) fields += (fields.empty() ? "" : ", ") + name;
-  return str(row.needs_scale ? " Then rescale_grad, or numbers and rescale_grad"
-                             : " Then nothing, or scale, or numbers and scale",
-             ": numbers has rows of ", fields,
-             " with a column for each weight, in place of these parameters; the other is one "
-             "number, a factor on all gradients. Nothing changes if the factor is 0 or not "
-             "finite.");
+  const char* const scale = row.needs_scale ? "rescale_grad" : "scale";
+  return str(row.needs_scale ? " After them, data holds " : " After them, data may hold ", scale,
+             ", or numbers and ", scale, ". ", scale,
+             " is one number, a factor of all gradients; if it is 0 or not finite, nothing "
+             "changes. numbers has a row for each of ",
+             fields, " and a column for each weight, and replaces these parameters.");
 }
 
 // Throws if a loaded field is passed both as a parameter and in an array, or if a required field is
@@ -138,10 +148,10 @@ std::vector<ParamInfo> multi_params(const MultiRow& row, const WeightParams& typ
                    range_text(f.range)};
     if (f.type != &kAttrType<bool>) info.python_type += " | Sequence[" + info.python_type + "]";
     if (renamed) info.doc.insert(info.doc.size() - 1, ", one number for each weight");
-    if (loaded) info.doc += " Empty: not given.";
+    if (loaded) info.doc += " An empty list means that the parameter is not given.";
     infos.push_back(info);
   }
-  infos.push_back({row.count_name, "int", "1", "How many weights.", false,
+  infos.push_back({row.count_name, "int", "1", "Number of weights.", false,
                    range_text({1, static_cast<double>(kMaxWeights)})});
   return infos;
 }
@@ -306,11 +316,7 @@ void add_multi(OpRegistry& ops, const WeightParams& type, const char* name,
   row.mixed = mixed;
   row.needs_scale = needs_scale;
   if (mixed) row.group.emplace_back("weight32");
-  row.doc =
-      str(name, " of many weights",
-          mixed ? ", which have the type of their gradients and a float32 copy" : "", "; data is ");
-  for (size_t i = 0; i < row.group.size(); ++i) row.doc += str(i ? ", " : "", row.group[i]);
-  row.doc += " for each.";
+  row.doc = group_doc(name, row);
   if (preloaded) {  // MXNet 1.x has its own names for these updates
     row.aliases = {row.name};
     row.name = row.name.substr(1);
@@ -320,7 +326,9 @@ void add_multi(OpRegistry& ops, const WeightParams& type, const char* name,
   row.aliases = {};
   row.family = {};
   row.preloaded = true;
-  row.doc = str(row.name, " with arrays of learning rates and weight decays after the weights.");
+  row.doc = str(row.name,
+                " whose last two arrays, lrs and wds, hold the learning rates and the weight "
+                "decays of all weights.");
   row.name = "preloaded_" + row.name;
   ops.add(make_multi(row, type));
 }
@@ -335,16 +343,12 @@ void add_multi(OpRegistry& ops, const Update<P, R, kStates, kPreloaded>& update)
 void add_lamb(OpRegistry& ops, bool mixed) {
   MultiRow row{.name = mixed ? "_multi_mp_lamb_update" : "_multi_lamb_update",
                .family = "lamb_update",
-               .doc = "Both phases of LAMB for many weights; data is weight, grad, mean, var",
                .group = {"weight", "grad", "mean", "var"},
                .mixed = mixed,
                .count_name = "num_tensors",
                .renamed = {{"lr", "learning_rates"}, {"wd", "wds"}, {"t", "step_count"}}};
-  if (mixed) {
-    row.doc += ", weight32";
-    row.group.emplace_back("weight32");
-  }
-  row.doc += " for each.";
+  if (mixed) row.group.emplace_back("weight32");
+  row.doc = group_doc("Both phases of LAMB", row);
   ops.add(make_multi(row, weight_params<LambUpdateParams>()));
 }
 
@@ -359,7 +363,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<NumArraysParams>("multi_sum_sq")
               .variadic("data")
               .named_inputs(array_names<NumArraysParams>)
-              .doc("Sum of the squares of each array, as one float32 array.")
+              .doc("Sums of the squares of each array, as one float32 array.")
               .shapes("any shapes -> (count,)")
               .infer([](const NumArraysParams& p, std::span<const TensorSpec> in) -> Specs {
                 check_count("multi_sum_sq", p, in.size());
@@ -368,14 +372,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .refine([](const NumArraysParams& p, PartialShapes& shapes) {
                 shapes.refine_output(0, Shape{p.num_arrays});
               }));
-  ops.add(
-      OpBuilder<LarsParams>("multi_lars")
-          .inputs({"lrs", "weights_sum_sq", "grads_sum_sq", "wds"})
-          .doc("LARS learning rates: lr * eta * |w| / (|g| * rescale_grad + wd * |w| + eps), or "
-               "lr where a norm is 0.")
-          .shapes("(count,) each -> (count,)")
-          .infer(infer_lars)
-          .refine(refine_all_alike));
+  ops.add(OpBuilder<LarsParams>("multi_lars")
+              .inputs({"lrs", "weights_sum_sq", "grads_sum_sq", "wds"})
+              .doc("LARS learning rates: lr * eta * |w| / (|g| * rescale_grad + wd * |w| + eps), "
+                   "or lr where a norm is 0; |w| and |g| are the roots of the sums of squares.")
+              .shapes("(count,) each -> (count,)")
+              .infer(infer_lars)
+              .refine(refine_all_alike));
   ops.add(OpBuilder<NumArraysParams>("reset_arrays")
               .variadic("data")
               .named_inputs(array_names<NumArraysParams>)

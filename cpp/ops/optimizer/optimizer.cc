@@ -41,7 +41,10 @@ void add_update(OpRegistry& ops, const Update<P, R, kStates, kPreloaded>& update
   ops.add(OpBuilder<P>(name)
               .inputs(inputs)
               .alias(aliases)
-              .doc(mixed && !kScaled ? str(update.name, " with a float32 weight.") : update.doc)
+              .doc(mixed && !kScaled ? str(update.name,
+                                           " with a float32 copy of the weight, weight32, which is "
+                                           "updated; weight gets the result in its own dtype.")
+                                     : update.doc)
               .infer([name, arrays, mixed](const P&, std::span<const TensorSpec> in) -> Specs {
                 check_update(name, arrays, in.first(arrays.size()), mixed);
                 if constexpr (kScaled)
@@ -62,7 +65,8 @@ void add_lamb(OpRegistry& ops, bool mixed) {
   ops.add(
       OpBuilder<LambParams>(name1)
           .inputs(first)
-          .doc("LAMB, first part: the step before it is scaled by the layer's norms.")
+          .doc("LAMB, first phase: returns the step before it is scaled by the norms of weight and "
+               "step.")
           .infer([name1, first, mixed](const LambParams&, std::span<const TensorSpec> in) -> Specs {
             check_update(name1, first, in, mixed);
             return {{in[0].shape, mixed ? DType::kFloat32 : in[0].dtype}};
@@ -74,8 +78,8 @@ void add_lamb(OpRegistry& ops, bool mixed) {
   OpBuilder<LambStepParams> op(name2);
   if (mixed) op.mutates({4});
   ops.add(op.inputs(second)
-              .doc("LAMB, second part: weight -= lr * r1 / r2 * g, where r1 is the weight's norm "
-                   "and r2 that of g.")
+              .doc("LAMB, second phase: weight -= lr * r1 / r2 * g, where g is the result of the "
+                   "first phase, r1 the norm of weight and r2 the norm of g.")
               .infer([name2](const LambStepParams&, std::span<const TensorSpec> in) -> Specs {
                 MX_CHECK_SHAPE(may_equal(in[1].shape, in[0].shape), name2,
                                ": g must have the weight's shape ", in[0].shape, ", got ",
@@ -124,7 +128,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   add_lamb(ops, true);
   ops.add(OpBuilder<GroupAdagradParams>("_contrib_group_adagrad_update")
               .inputs({"weight", "grad", "history"})
-              .doc("Adagrad with one history per row: history += mean(grad^2).")
+              .doc("AdaGrad with one history for each row of weight: history += mean(grad^2) of "
+                   "the row.")
               .infer(infer_group_adagrad)
               .mutates({2})
               .inplace(0, 0)

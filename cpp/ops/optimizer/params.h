@@ -8,44 +8,59 @@ namespace mxlite::optimizer {
 // Schema fields shared by several updates.
 template <class P>
 struct Fields {
-  static constexpr auto rescale_grad() { return MX_FIELD(rescale_grad, "Factor on the gradient."); }
+  static constexpr auto rescale_grad() { return MX_FIELD(rescale_grad, "Factor of the gradient."); }
   static constexpr auto lr() { return MX_REQUIRED_FIELD(lr, "Learning rate."); }
   static constexpr auto clip_gradient() {
-    return MX_FIELD(clip_gradient, "Limit of the scaled gradient; below 0: none.");
+    return MX_FIELD(clip_gradient,
+                    "Bound of the scaled gradient, which is clipped to [-clip_gradient, "
+                    "clip_gradient]; negative: no clipping.");
   }
-  static constexpr auto wd() { return MX_FIELD(wd, "Weight decay."); }
+  static constexpr auto wd() { return MX_FIELD(wd, "Weight decay coefficient."); }
   static constexpr auto epsilon() {
-    return MX_FIELD(epsilon, "Keeps the divisor above 0.").at_least(0);
+    return MX_FIELD(epsilon, "Small constant that keeps the divisor above 0.").at_least(0);
   }
-  static constexpr auto beta1() { return MX_FIELD(beta1, "Decay of the mean.").between(0, 1); }
-  static constexpr auto beta2() { return MX_FIELD(beta2, "Decay of the variance.").between(0, 1); }
-  static constexpr auto momentum() { return MX_FIELD(momentum, "Factor on the old momentum."); }
+  static constexpr auto beta1() {
+    return MX_FIELD(beta1, "Decay rate of the running mean of gradients.").between(0, 1);
+  }
+  static constexpr auto beta2() {
+    return MX_FIELD(beta2, "Decay rate of the running mean of squared gradients.").between(0, 1);
+  }
+  static constexpr auto momentum() {
+    return MX_FIELD(momentum, "Factor of the previous momentum.");
+  }
   static constexpr auto required_t() {
-    return MX_REQUIRED_FIELD(t, "Number of this update, from 1.").at_least(1);
+    return MX_REQUIRED_FIELD(t, "Number of this update, counted from 1.").at_least(1);
   }
   static constexpr auto lazy_update() {
-    return MX_FIELD(lazy_update, "For row-sparse gradients; has no effect on dense ones.");
+    return MX_FIELD(lazy_update,
+                    "Whether a row-sparse gradient updates only its stored rows; has no effect on "
+                    "dense gradients.");
   }
   static constexpr auto t() {
     return MX_FIELD(t,
-                    "Number of this update, from 1, which corrects lr for the zeros that the means "
-                    "start with; 0: lr is corrected already.")
+                    "Number of this update, counted from 1, for the bias correction of lr; 0: lr "
+                    "is already corrected.")
         .at_least(0);
   }
-  static constexpr auto eta() { return MX_REQUIRED_FIELD(eta, "Schedule multiplier."); }
+  static constexpr auto eta() {
+    return MX_REQUIRED_FIELD(eta, "Factor of the whole step, for learning rate schedules.");
+  }
   static constexpr auto gamma1() {
-    return MX_FIELD(gamma1, "Decay of the squared gradient.").between(0, 1);
+    return MX_FIELD(gamma1, "Decay rate of the running mean of squared gradients.").between(0, 1);
   }
   static constexpr auto clip_weights() {
-    return MX_FIELD(clip_weights, "Limit of the weights; below 0: none.");
+    return MX_FIELD(clip_weights,
+                    "Bound of the new weights, which are clipped to [-clip_weights, clip_weights]; "
+                    "negative: no clipping.");
   }
   static constexpr auto bias_correction() {
-    return MX_FIELD(bias_correction, "Correct the first steps?");
+    return MX_FIELD(bias_correction,
+                    "Whether the running means are corrected for their start at 0.");
   }
   static constexpr auto wd_and_scaling() {
     return std::tuple(wd(), rescale_grad(), clip_gradient());
   }
-  static constexpr auto required_wd() { return MX_REQUIRED_FIELD(wd, "Weight decay."); }
+  static constexpr auto required_wd() { return MX_REQUIRED_FIELD(wd, "Weight decay coefficient."); }
 };
 
 struct SgdParams {
@@ -106,14 +121,16 @@ struct RmspropAlexParams {
   double lr = 0, gamma1 = 0.95, gamma2 = 0.9, epsilon = 1e-8, wd = 0, rescale_grad = 1,
          clip_gradient = -1, clip_weights = -1;
   MX_FIELDS(RmspropAlexParams, Fields<P>::lr(), Fields<P>::gamma1(),
-            MX_FIELD(gamma2, "Factor on the old step."), Fields<P>::epsilon(),
+            MX_FIELD(gamma2, "Factor of the previous step."), Fields<P>::epsilon(),
             Fields<P>::wd_and_scaling(), Fields<P>::clip_weights())
 };
 
 struct FtrlParams {
   double lr = 0, lamda1 = 0.01, beta = 1, wd = 0, rescale_grad = 1, clip_gradient = -1;
-  MX_FIELDS(FtrlParams, Fields<P>::lr(), MX_FIELD(lamda1, "L1 penalty."),
-            MX_FIELD(beta, "Added to the divisor."), Fields<P>::wd_and_scaling())
+  MX_FIELDS(FtrlParams, Fields<P>::lr(), MX_FIELD(lamda1, "Coefficient of the L1 penalty."),
+            MX_FIELD(beta,
+                     "Constant added to the root of the summed squared gradients in the divisor."),
+            Fields<P>::wd_and_scaling())
 };
 
 struct FtmlParams {
@@ -122,7 +139,10 @@ struct FtmlParams {
   double wd = 0, rescale_grad = 1, clip_grad = -1;
   MX_FIELDS(FtmlParams, Fields<P>::lr(), Fields<P>::beta1(), Fields<P>::beta2(),
             Fields<P>::epsilon(), Fields<P>::required_t(), Fields<P>::wd(),
-            Fields<P>::rescale_grad(), MX_FIELD(clip_grad, "Limit of the gradient; below 0: none."))
+            Fields<P>::rescale_grad(),
+            MX_FIELD(clip_grad,
+                     "Bound of the scaled gradient, which is clipped to [-clip_grad, clip_grad]; "
+                     "negative: no clipping."))
 };
 
 struct SignParams {
@@ -133,16 +153,19 @@ struct SignParams {
 struct SignumParams {
   double lr = 0, momentum = 0, wd = 0, rescale_grad = 1, clip_gradient = -1, wd_lh = 0;
   MX_FIELDS(SignumParams, Fields<P>::lr(), Fields<P>::momentum(), Fields<P>::wd_and_scaling(),
-            MX_FIELD(wd_lh, "Weight decay apart from the momentum."))
+            MX_FIELD(wd_lh,
+                     "Coefficient of weight decay that is applied to the weight directly and not "
+                     "to the momentum."))
 };
 
 // Updates that are not operators in MXNet 1.x, where optimizers combine array operations instead.
 struct AdamaxParams {
   double lr = 0, beta1 = 0.9, beta2 = 0.999, wd = 0, rescale_grad = 1, clip_gradient = -1;
   int64_t t = 0;
-  MX_FIELDS(AdamaxParams, Fields<P>::lr(), Fields<P>::beta1(),
-            MX_FIELD(beta2, "Decay of the largest gradient.").between(0, 1),
-            Fields<P>::wd_and_scaling(), Fields<P>::t())
+  MX_FIELDS(
+      AdamaxParams, Fields<P>::lr(), Fields<P>::beta1(),
+      MX_FIELD(beta2, "Decay rate of the running maximum of absolute gradients.").between(0, 1),
+      Fields<P>::wd_and_scaling(), Fields<P>::t())
 };
 
 struct NadamParams {
@@ -151,22 +174,26 @@ struct NadamParams {
   int64_t t = 0;
   double wd = 0, rescale_grad = 1, clip_gradient = -1;
   MX_FIELDS(NadamParams, Fields<P>::lr(), Fields<P>::beta1(), Fields<P>::beta2(),
-            Fields<P>::epsilon(), MX_REQUIRED_FIELD(momentum, "Momentum of this update."),
-            MX_REQUIRED_FIELD(next_momentum, "Momentum of the next one."),
-            MX_REQUIRED_FIELD(schedule, "Product of all momenta so far."), Fields<P>::required_t(),
-            Fields<P>::wd_and_scaling())
+            Fields<P>::epsilon(), MX_REQUIRED_FIELD(momentum, "Momentum factor of this update."),
+            MX_REQUIRED_FIELD(next_momentum, "Momentum factor of the next update."),
+            MX_REQUIRED_FIELD(
+                schedule, "Product of the momentum factors of all updates, including this one."),
+            Fields<P>::required_t(), Fields<P>::wd_and_scaling())
 };
 
 struct AdadeltaParams {
   double rho = 0.9, epsilon = 1e-5, wd = 0, rescale_grad = 1, clip_gradient = -1;
-  MX_FIELDS(AdadeltaParams, MX_FIELD(rho, "Decay of the mean squares.").between(0, 1),
+  MX_FIELDS(AdadeltaParams,
+            MX_FIELD(rho, "Decay rate of both running means of squares.").between(0, 1),
             Fields<P>::epsilon(), Fields<P>::wd_and_scaling())
 };
 
 struct DcasgdParams {
   double lr = 0, momentum = 0, lamda = 0.04, wd = 0, rescale_grad = 1, clip_gradient = -1;
   MX_FIELDS(DcasgdParams, Fields<P>::lr(), Fields<P>::momentum(),
-            MX_FIELD(lamda, "Strength of the compensation."), Fields<P>::wd_and_scaling())
+            MX_FIELD(lamda,
+                     "Factor of the compensation term, lamda * grad^2 * (weight - previous)."),
+            Fields<P>::wd_and_scaling())
 };
 
 struct LambParams {
@@ -184,8 +211,8 @@ struct LambStepParams {
   double lower_bound = -1;
   double upper_bound = -1;
   MX_FIELDS(LambStepParams, MX_REQUIRED_FIELD(lr, "Learning rate."),
-            MX_FIELD(lower_bound, "Lower bound of r1; below 0: none."),
-            MX_FIELD(upper_bound, "Upper bound of r1; below 0: none."))
+            MX_FIELD(lower_bound, "Lower bound of r1; negative: no bound."),
+            MX_FIELD(upper_bound, "Upper bound of r1; negative: no bound."))
 };
 
 // Params of the complete LAMB update (phases 1 and 2) of one weight.
@@ -196,8 +223,8 @@ struct LambUpdateParams {
   int64_t t = 0;
   MX_FIELDS(LambUpdateParams, Fields<P>::lr(), Fields<P>::beta1(), Fields<P>::beta2(),
             Fields<P>::epsilon(), Fields<P>::required_wd(), Fields<P>::rescale_grad(),
-            MX_FIELD(lower_bound, "Lower bound of a weight's norm; not above 0: none."),
-            MX_FIELD(upper_bound, "Upper bound of a weight's norm; not above 0: none."),
+            MX_FIELD(lower_bound, "Lower bound of a weight's norm; 0 or less: no bound."),
+            MX_FIELD(upper_bound, "Upper bound of a weight's norm; 0 or less: no bound."),
             Fields<P>::clip_gradient(), Fields<P>::bias_correction(), Fields<P>::required_t())
   MX_HOST_DEVICE LambParams first_part() const {
     return {beta1, beta2, epsilon, t, bias_correction, wd, rescale_grad, clip_gradient};
@@ -207,26 +234,27 @@ struct LambUpdateParams {
 
 struct LarsParams {
   double eta = 0, eps = 0, rescale_grad = 1;
-  MX_FIELDS(LarsParams, Fields<P>::eta(),
-            MX_REQUIRED_FIELD(eps, "Keeps the divisor above 0.").at_least(0),
+  MX_FIELDS(LarsParams, MX_REQUIRED_FIELD(eta, "Trust coefficient: the factor eta of the formula."),
+            MX_REQUIRED_FIELD(eps, "Small constant that keeps the divisor above 0.").at_least(0),
             Fields<P>::rescale_grad())
 };
 
 struct NumArraysParams {
   int64_t num_arrays = 0;
-  MX_FIELDS(NumArraysParams, MX_REQUIRED_FIELD(num_arrays, "How many arrays.").between(1, kMaxSize))
+  MX_FIELDS(NumArraysParams,
+            MX_REQUIRED_FIELD(num_arrays, "Number of arrays.").between(1, kMaxSize))
 };
 
 struct FiniteParams {
   bool init_output = true;
-  MX_FIELDS(FiniteParams, MX_FIELD(init_output, "Only True is supported."))
+  MX_FIELDS(FiniteParams, MX_FIELD(init_output, "Must be True."))
 };
 
 struct MultiFiniteParams {
   int64_t num_arrays = 1;
   bool init_output = true;
-  MX_FIELDS(MultiFiniteParams, MX_FIELD(num_arrays, "How many arrays.").between(1, kMaxSize),
-            MX_FIELD(init_output, "Only True is supported."))
+  MX_FIELDS(MultiFiniteParams, MX_FIELD(num_arrays, "Number of arrays.").between(1, kMaxSize),
+            MX_FIELD(init_output, "Must be True."))
 };
 
 }  // namespace mxlite::optimizer

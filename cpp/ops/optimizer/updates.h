@@ -78,54 +78,77 @@ void for_each_update(auto&& fn) {
       {"mom"},
       "mp_sgd_mom_update",
       {"_rows_sgd_mom_update"}});
-  fn(Update<NagParams, Nag, 1>{
-      "nag_mom_update", "SGD with Nesterov's momentum.", {"mom"}, "mp_nag_mom_update"});
-  fn(Update<AdamParams, Adam, 2>{"adam_update",
-                                 "weight -= lr * mean / (sqrt(var) + epsilon); lr is already "
-                                 "corrected.",
-                                 {"mean", "var"},
-                                 nullptr,
-                                 {"_rows_adam_update"}});
+  fn(Update<NagParams, Nag, 1>{"nag_mom_update",
+                               "SGD with Nesterov's momentum: step = lr * (grad + wd * weight); "
+                               "mom = momentum * mom - step; weight += momentum * mom - step.",
+                               {"mom"},
+                               "mp_nag_mom_update"});
+  fn(Update<AdamParams, Adam, 2>{
+      "adam_update",
+      "Adam: weight -= lr * mean / (sqrt(var) + epsilon), where mean and var are running means of "
+      "the gradient and its square. The bias correction of lr is applied only if t is given.",
+      {"mean", "var"},
+      nullptr,
+      {"_rows_adam_update"}});
   fn(Update<AdamWParams, AdamW, 2>{
       "_adamw_update",
-      "AdamW: weight -= eta * (lr * mean / (sqrt(var) + epsilon) + wd * weight). "
-      "Nothing changes if rescale_grad is 0 or not finite.",
+      "AdamW: weight -= eta * (lr * mean / (sqrt(var) + epsilon) + wd * weight). If the input "
+      "rescale_grad, a factor of the gradient, is 0 or not finite, nothing changes.",
       {"mean", "var"},
       "_mp_adamw_update"});
   fn(Update<AdagradParams, Adagrad, 1>{
       "_sparse_adagrad_update",
-      "history += grad^2; weight -= lr * (grad / sqrt(history + epsilon) + wd * weight).",
+      "AdaGrad: history += grad^2; weight -= lr * (grad / sqrt(history + epsilon) + wd * weight).",
       {"history"},
       nullptr,
       {"_rows_adagrad_update"}});
   fn(Update<RmspropParams, Rmsprop, 1>{
-      "rmsprop_update", "RMSProp (Tieleman): weight -= lr * grad / sqrt(n + epsilon).", {"n"}});
+      "rmsprop_update",
+      "RMSProp (Tieleman): weight -= lr * grad / sqrt(n + epsilon), where n is the running mean of "
+      "squared gradients.",
+      {"n"}});
   fn(Update<RmspropAlexParams, RmspropAlex, 3>{
-      "rmspropalex_update", "RMSProp (Graves), centered.", {"n", "g", "delta"}});
-  fn(Update<FtrlParams, Ftrl, 2>{"ftrl_update",
-                                 "Follow the regularized leader.",
-                                 {"z", "n"},
-                                 nullptr,
-                                 {.op = "_rows_ftrl_update", .sparse_weight = true}});
-  fn(Update<FtmlParams, Ftml, 3>{"ftml_update", "Follow the moving leader.", {"d", "v", "z"}});
+      "rmspropalex_update",
+      "Centered RMSProp (Graves): delta = gamma2 * delta - lr * grad / sqrt(n - g^2 + epsilon); "
+      "weight += delta, where n and g are the running means of squared gradients and of gradients.",
+      {"n", "g", "delta"}});
+  fn(Update<FtrlParams, Ftrl, 2>{
+      "ftrl_update",
+      "FTRL (follow the regularized leader) with the states z and n, the sum of squared gradients.",
+      {"z", "n"},
+      nullptr,
+      {.op = "_rows_ftrl_update", .sparse_weight = true}});
+  fn(Update<FtmlParams, Ftml, 3>{"ftml_update",
+                                 "FTML (follow the moving leader) with the states d, v and z.",
+                                 {"d", "v", "z"}});
   fn(Update<SignParams, SignSgd, 0>{
-      "signsgd_update", "weight -= lr * (sign(grad) + wd * weight).", {}});
+      "signsgd_update", "SignSGD: weight -= lr * (sign(grad) + wd * weight).", {}});
   fn(Update<SignumParams, Signum, 1>{
-      "signum_update", "weight moves by lr against the sign of the momentum.", {"mom"}});
+      "signum_update",
+      "Signum: mom = momentum * mom - (1 - momentum) * (grad + wd * weight); weight = (1 - lr * "
+      "wd_lh) * weight + lr * sign(mom).",
+      {"mom"}});
   fn(Update<AdamaxParams, Adamax, 2>{
-      "_adamax_update", "Adam with the infinity norm.", {"mean", "largest"}});
+      "_adamax_update",
+      "AdaMax: weight -= lr * mean / largest, where mean is the running mean of gradients and "
+      "largest the running maximum of their absolute values.",
+      {"mean", "largest"}});
   fn(Update<NadamParams, Nadam, 2>{
-      "_nadam_update", "Adam with Nesterov's momentum.", {"mean", "var"}});
+      "_nadam_update", "Nadam: Adam with Nesterov's momentum.", {"mean", "var"}});
   fn(Update<AdadeltaParams, Adadelta, 2>{
       "_adadelta_update",
-      "AdaDelta: weight -= sqrt(steps + epsilon) / sqrt(squares + epsilon) * grad + wd * weight.",
+      "AdaDelta: weight -= sqrt(steps + epsilon) / sqrt(squares + epsilon) * grad + wd * weight, "
+      "where squares and steps are running means of the squared gradients and of the squared "
+      "steps.",
       {"squares", "steps"}});
-  fn(Update<DcasgdParams, Dcasgd, 1>{
-      "_dcasgd_update", "SGD that compensates for the delay of gradients.", {"previous"}});
-  fn(Update<DcasgdParams, DcasgdMom, 2>{
-      "_dcasgd_mom_update",
-      "SGD with momentum that compensates for the delay of gradients.",
-      {"mom", "previous"}});
+  fn(Update<DcasgdParams, Dcasgd, 1>{"_dcasgd_update",
+                                     "DCASGD: SGD that compensates for delayed gradients; previous "
+                                     "is the weight at the previous update.",
+                                     {"previous"}});
+  fn(Update<DcasgdParams, DcasgdMom, 2>{"_dcasgd_mom_update",
+                                        "DCASGD with momentum: compensates for delayed gradients; "
+                                        "previous is the weight at the previous update.",
+                                        {"mom", "previous"}});
 }
 
 }  // namespace mxlite::optimizer
