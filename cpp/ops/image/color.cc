@@ -48,25 +48,33 @@ OpBuilder<ImageFactorParams> factor_op(const std::string& name, const char* doc)
 }  // namespace
 
 static const Registration color_registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(factor_op("_image_random_brightness", "Multiplies each image by a random factor."));
+  ops.add(factor_op("_image_random_brightness",
+                    "Multiplies each image by a factor drawn between min_factor and max_factor."));
   ops.add(factor_op("_image_random_contrast",
-                    "Moves each image away from or towards its mean grey by a random factor."));
+                    "Changes the contrast of each image: multiplies the difference of pixels from "
+                    "the mean gray by a factor drawn between min_factor and max_factor."));
   ops.add(factor_op("_image_random_saturation",
-                    "Moves each pixel away from or towards its grey by a random factor."));
+                    "Changes the saturation of each image: multiplies the difference of each pixel "
+                    "from its gray by a factor drawn between min_factor and max_factor."));
+  ops.add(factor_op("_image_random_hue",
+                    "Turns the hue of each image by an angle drawn between min_factor and "
+                    "max_factor, in full circles."));
+  ops.add(random_op<ImageJitterParams>("_image_random_color_jitter",
+                                       "Changes brightness, contrast, saturation and hue of each "
+                                       "image by random amounts, in random order."));
   ops.add(
-      factor_op("_image_random_hue", "Turns the hue of each image by a random part of a circle."));
-  ops.add(random_op<ImageJitterParams>(
-      "_image_random_color_jitter",
-      "Random brightness, contrast, saturation and hue in random order."));
-  ops.add(color_op<ImageLightingParams>("_image_adjust_lighting",
-                                        "Adds a mixture of ImageNet's principal colours.")
-              .infer([](const ImageLightingParams& p, std::span<const TensorSpec> in) {
-                MX_CHECK(p.alpha.size() == 3,
-                         "_image_adjust_lighting: alpha must have 3 numbers, got ", p.alpha.size());
-                return infer_color(in[0]);
-              }));
+      color_op<ImageLightingParams>(
+          "_image_adjust_lighting",
+          "Adds to each pixel the principal components of ImageNet's colors, multiplied by alpha.")
+          .infer([](const ImageLightingParams& p, std::span<const TensorSpec> in) {
+            MX_CHECK(p.alpha.size() == 3, "_image_adjust_lighting: alpha must have 3 numbers, got ",
+                     p.alpha.size());
+            return infer_color(in[0]);
+          }));
   ops.add(random_op<ImageRandomLightingParams>(
-      "_image_random_lighting", "Adds a random mixture of ImageNet's principal colours."));
+      "_image_random_lighting",
+      "Adds to the pixels of each image the principal components of ImageNet's colors, multiplied "
+      "by normally distributed factors."));
 });
 
 }  // namespace mxlite

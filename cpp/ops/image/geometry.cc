@@ -122,25 +122,25 @@ uint64_t count_random(const NoParams&, std::span<const TensorSpec> out) {
 }  // namespace
 
 static const Registration geometry_registration(Stage::kSchemas, [](OpRegistry& ops) {
+  ops.add(OpBuilder<NoParams>("_image_to_tensor")
+              .doc("Converts images of shape (height, width, channels) with values from 0 to 255 "
+                   "to float32 of shape (channels, height, width) with values from 0 to 1.")
+              .shapes("([N,] H, W, C) -> ([N,] C, H, W)")
+              .infer(infer_to_tensor)
+              .gradient(grad_to_tensor));
   ops.add(
-      OpBuilder<NoParams>("_image_to_tensor")
-          .doc("(height, width, channels) of 0 to 255 to float32 (channels, height, width) of 0 "
-               "to 1.")
-          .shapes("([N,] H, W, C) -> ([N,] C, H, W)")
-          .infer(infer_to_tensor)
-          .gradient(grad_to_tensor));
-  ops.add(OpBuilder<ImageNormalizeParams>("_image_normalize")
-              .doc("(data - mean) / std for every channel of (channels, height, width).")
-              .infer(infer_normalize)
-              .gradient(grad_normalize)
-              .inplace(0, 0));
+      OpBuilder<ImageNormalizeParams>("_image_normalize")
+          .doc("(data - mean) / std for each channel of images of shape (channels, height, width).")
+          .infer(infer_normalize)
+          .gradient(grad_normalize)
+          .inplace(0, 0));
   ops.add(OpBuilder<ImageCropParams>("_image_crop")
-              .doc("A rectangle of an image.")
+              .doc("Cuts a rectangle out of an image.")
               .shapes("([N,] H, W, C) -> ([N,] height, width, C)")
               .infer(infer_crop)
               .gradient(grad_crop));
   ops.add(OpBuilder<ImageResizeParams>("_image_resize")
-              .doc("An image in another size.")
+              .doc("Resizes an image.")
               .shapes("([N,] H, W, C) -> ([N,] oH, oW, C)")
               .infer(infer_resize));
   ops.add(OpBuilder<NoParams>("_image_flip_left_right")

@@ -10,16 +10,17 @@ namespace mxlite {
 struct ImageNormalizeParams {
   std::vector<double> mean = {0, 0, 0, 0};
   std::vector<double> std = {1, 1, 1, 1};
-  MX_FIELDS(ImageNormalizeParams, MX_FIELD(mean, "One number or one per channel."),
-            MX_FIELD(std, "One number or one per channel."))
+  MX_FIELDS(ImageNormalizeParams, MX_FIELD(mean, "One number, or one number for each channel."),
+            MX_FIELD(std, "One number, or one number for each channel."))
 };
 
 struct ImageCropParams {
   int64_t x = 0, y = 0, width = 0, height = 0;
-  MX_FIELDS(ImageCropParams, MX_REQUIRED_FIELD(x, "Left edge.").between(0, kMaxSize),
-            MX_REQUIRED_FIELD(y, "Top edge.").between(0, kMaxSize),
-            MX_REQUIRED_FIELD(width, "Width of the part.").between(1, kMaxSize),
-            MX_REQUIRED_FIELD(height, "Height of the part.").between(1, kMaxSize))
+  MX_FIELDS(ImageCropParams,
+            MX_REQUIRED_FIELD(x, "First column of the rectangle.").between(0, kMaxSize),
+            MX_REQUIRED_FIELD(y, "First row of the rectangle.").between(0, kMaxSize),
+            MX_REQUIRED_FIELD(width, "Width of the rectangle in pixels.").between(1, kMaxSize),
+            MX_REQUIRED_FIELD(height, "Height of the rectangle in pixels.").between(1, kMaxSize))
 };
 
 struct ImageResizeParams {
@@ -27,15 +28,20 @@ struct ImageResizeParams {
   bool keep_ratio = false;
   int interp = 1;
   MX_FIELDS(ImageResizeParams,
-            MX_FIELD(size, "(width, height), or one number for both.").between(1, kMaxSize),
-            MX_FIELD(keep_ratio, "With one number: it is the length of the shorter side."),
-            MX_FIELD(interp, "0 nearest, 1 bilinear, 2 bicubic, 3 area, 4 Lanczos.").between(0, 4))
+            MX_FIELD(size, "Width and height of the output, or one number for both.")
+                .between(1, kMaxSize),
+            MX_FIELD(keep_ratio,
+                     "Whether a single number is the length of the shorter side and the ratio of "
+                     "width to height is kept."),
+            MX_FIELD(interp, "Interpolation: 0 nearest, 1 bilinear, 2 bicubic, 3 area, 4 Lanczos.")
+                .between(0, 4))
 };
 
 struct ImageFactorParams {  // shared by the random_brightness family
   double min_factor = 0, max_factor = 0;
-  MX_FIELDS(ImageFactorParams, MX_REQUIRED_FIELD(min_factor, "Smallest factor.").at_least(0),
-            MX_REQUIRED_FIELD(max_factor, "Largest factor.").at_least(0))
+  MX_FIELDS(ImageFactorParams,
+            MX_REQUIRED_FIELD(min_factor, "Smallest value that can be drawn.").at_least(0),
+            MX_REQUIRED_FIELD(max_factor, "Largest value that can be drawn.").at_least(0))
 };
 
 struct ImageJitterParams {
@@ -50,13 +56,14 @@ struct ImageJitterParams {
 struct ImageLightingParams {
   std::vector<double> alpha;
   MX_FIELDS(ImageLightingParams,
-            MX_REQUIRED_FIELD(alpha, "Factors of the three principal colours."))
+            MX_REQUIRED_FIELD(alpha, "Factors of the three principal components."))
 };
 
 struct ImageRandomLightingParams {
   double alpha_std = 0.05;
-  MX_FIELDS(ImageRandomLightingParams,
-            MX_FIELD(alpha_std, "Standard deviation of the factors.").at_least(0))
+  MX_FIELDS(
+      ImageRandomLightingParams,
+      MX_FIELD(alpha_std, "Standard deviation of the three factors, whose mean is 0.").at_least(0))
 };
 
 // Height, width and channels of data, and the number of images in it.
