@@ -72,11 +72,10 @@ static const Registration all_reduce_registration(Stage::kSchemas, [](OpRegistry
       });
   add(ops,
       OpBuilder<SumGradientParams>(kSumGradientOp)
-          .doc(
-              "Returns its argument; backward adds up the gradients of all ranks of a process set. "
-              "It belongs where an array that all ranks have enters a part of a network of which "
-              "each rank computes a share (tensor parallelism); `all_reduce` with "
-              "`replicated=True` ends such a part.")
+          .doc("Returns data; backward sums the gradients of all ranks of a process set. For "
+               "tensor parallelism: apply sum_gradient to an array that all ranks have, before a "
+               "part of the network of which each rank computes a share, and `all_reduce` with "
+               "`replicated=True` after the part.")
           .shapes("any shape -> the same shape")
           .infer(infer_sum_gradient)
           .gradient([](GradBuilder& g) -> std::vector<ValueRef> {

@@ -83,8 +83,8 @@ static const Registration blocks_registration(Stage::kSchemas, [](OpRegistry& op
   add(ops,
       OpBuilder<AllGatherParams>(kAllGatherOp)
           .doc("Joins the arrays of all ranks of a process set along an axis, in the order of "
-               "ranks; every rank gets the result. All ranks give the same shape. The gradient is "
-               "reduce_scatter.")
+               "ranks; every rank gets the result. The arrays must have the same shape. The "
+               "gradient is reduce_scatter.")
           .shapes("any shape with 1 dimension or more -> `axis` times the number of ranks")
           .infer(infer_all_gather)
           .gradient(all_gather_gradient),

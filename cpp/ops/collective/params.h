@@ -24,11 +24,12 @@ struct AllReduceParams {
   int32_t process_set = 0;
   bool replicated = false;
   MX_FIELDS(
-      AllReduceParams, MX_FIELD(op, "How the arrays of the ranks are combined."),
+      AllReduceParams,
+      MX_FIELD(op, "Operation that combines the arrays of the ranks, element by element."),
       process_set_field<P>(),
       MX_FIELD(replicated,
-               "All ranks compute the same from the result and so have the same gradient of it, "
-               "which is not summed over ranks: the gradient of data needs no communication."))
+               "Whether all ranks compute the same values from the result. Its gradient is then "
+               "the same on all ranks and is passed to data as it is, without communication."))
 };
 
 struct SumGradientParams {
@@ -39,8 +40,10 @@ struct SumGradientParams {
 struct RootParams {
   int32_t root = 0;
   int32_t process_set = 0;
-  MX_FIELDS(RootParams, MX_FIELD(root, "Rank in the job whose array all ranks get.").at_least(0),
-            process_set_field<P>())
+  MX_FIELDS(
+      RootParams,
+      MX_FIELD(root, "Rank, counted in the whole job, whose array all ranks get.").at_least(0),
+      process_set_field<P>())
 };
 
 struct AllGatherParams {
@@ -55,8 +58,10 @@ struct ReduceScatterParams {
   Reduction op = Reduction::kSum;
   int32_t process_set = 0;
   MX_FIELDS(ReduceScatterParams,
-            MX_FIELD(axis, "Axis that is divided; its size is a multiple of the ranks."),
-            MX_FIELD(op, "How the arrays of the ranks are combined."), process_set_field<P>())
+            MX_FIELD(axis,
+                     "Axis that is divided; its size must be a multiple of the number of ranks."),
+            MX_FIELD(op, "Operation that combines the arrays of the ranks, element by element."),
+            process_set_field<P>())
 };
 
 struct AllToAllParams {
@@ -64,7 +69,8 @@ struct AllToAllParams {
   int64_t concat_axis = 0;
   int32_t process_set = 0;
   MX_FIELDS(AllToAllParams,
-            MX_FIELD(split_axis, "Axis that is divided; its size is a multiple of the ranks."),
+            MX_FIELD(split_axis,
+                     "Axis that is divided; its size must be a multiple of the number of ranks."),
             MX_FIELD(concat_axis, "Axis along which the received parts are joined."),
             process_set_field<P>())
 };
@@ -73,14 +79,18 @@ struct SendParams {
   int32_t destination = 0;
   int32_t process_set = 0;
   MX_FIELDS(SendParams,
-            MX_REQUIRED_FIELD(destination, "Rank in the job that receives.").at_least(0),
+            MX_REQUIRED_FIELD(destination,
+                              "Rank, counted in the whole job, that receives the array.")
+                .at_least(0),
             process_set_field<P>())
 };
 
 struct ReceiveParams {
   int32_t source = 0;
   int32_t process_set = 0;
-  MX_FIELDS(ReceiveParams, MX_REQUIRED_FIELD(source, "Rank in the job that sends.").at_least(0),
+  MX_FIELDS(ReceiveParams,
+            MX_REQUIRED_FIELD(source, "Rank, counted in the whole job, that sends the array.")
+                .at_least(0),
             process_set_field<P>())
 };
 

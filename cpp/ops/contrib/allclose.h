@@ -8,9 +8,9 @@ struct AllcloseParams {
   double rtol = 1e-5;
   double atol = 1e-8;
   bool equal_nan = true;
-  MX_FIELDS(AllcloseParams, MX_FIELD(rtol, "Allowed difference relative to abs(b)."),
-            MX_FIELD(atol, "Allowed difference on top of that."),
-            MX_FIELD(equal_nan, "Whether two NaNs count as equal."))
+  MX_FIELDS(AllcloseParams, MX_FIELD(rtol, "Relative tolerance, a factor of abs(b)."),
+            MX_FIELD(atol, "Absolute tolerance, which is added to rtol * abs(b)."),
+            MX_FIELD(equal_nan, "Whether NaN is equal to NaN."))
 };
 
 }  // namespace mxlite

@@ -35,13 +35,16 @@ bool passes_through_zero(const QuadraticParams& p, DType) {
 
 static const Registration estimators_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(one_input<NoParams>("_contrib_round_ste",
-                              "round(data); the gradient passes as if nothing had been rounded.",
+                              "Returns round(data); the gradient of data is the output's gradient "
+                              "(straight-through estimator).",
                               straight_through));
   ops.add(one_input<NoParams>("_contrib_sign_ste",
-                              "sign(data); the gradient passes as if the output were data.",
+                              "Returns sign(data); the gradient of data is the output's gradient "
+                              "(straight-through estimator).",
                               straight_through));
   ops.add(one_input<ScalarParams>("_contrib_gradientmultiplier",
-                                  "data; its gradient is multiplied by scalar.", scaled_gradient));
+                                  "Returns data; backward multiplies the gradient by scalar.",
+                                  scaled_gradient));
   ops.add(one_input<QuadraticParams>("_contrib_quadratic", "a * data * data + b * data + c.",
                                      quadratic_gradient)
               .keeps_zeros(passes_through_zero));

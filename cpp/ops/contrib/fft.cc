@@ -36,7 +36,8 @@ Specs infer_inverse(const FftParams&, std::span<const TensorSpec> in) {
 
 static const Registration fft_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<FftParams>(kForward)
-              .doc("Fourier transform of the last axis, as (real, imaginary) pairs.")
+              .doc("Fourier transform along the last axis; the output holds real and imaginary "
+                   "parts in turn.")
               .shapes("(..., length) -> (..., 2 * length)")
               .infer(infer_forward)
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
@@ -44,7 +45,8 @@ static const Registration fft_registration(Stage::kSchemas, [](OpRegistry& ops) 
               })
               .amp(AmpClass::kFloat32));
   ops.add(OpBuilder<FftParams>(kInverse)
-              .doc("Real part of the inverse Fourier transform of pairs, not divided by length.")
+              .doc("Real part of the inverse Fourier transform along the last axis, not divided by "
+                   "length; data holds real and imaginary parts in turn.")
               .shapes("(..., 2 * length) -> (..., length)")
               .infer(infer_inverse)
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {

@@ -8,7 +8,8 @@ namespace mxlite {
 
 struct FftParams {
   int64_t compute_size = 128;
-  MX_FIELDS(FftParams, MX_FIELD(compute_size, "Accepted for compatibility, without effect."))
+  MX_FIELDS(FftParams,
+            MX_FIELD(compute_size, "Has no effect; accepted for compatibility with MXNet 1.x."))
 };
 
 }  // namespace mxlite

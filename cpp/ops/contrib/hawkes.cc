@@ -48,7 +48,9 @@ std::vector<ValueRef> hawkes_gradient(GradBuilder& g) {
 
 static const Registration hawkes_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<NoParams>(kHawkesOp)
-              .doc("Log likelihood of marked Hawkes processes, and their states at the end.")
+              .doc("Log likelihoods of N marked Hawkes processes with K kinds of events, and their "
+                   "states at max_time. lda is the background intensity, alpha the branching "
+                   "ratio, beta the decay; lags are the times between events, marks their kinds.")
               .shapes("lda, state: (N, K), alpha, beta: (K,), lags, marks: (N, T), valid_length, "
                       "max_time: (N,) -> (N,), (N, K)")
               .inputs(kInputs)

@@ -8,10 +8,12 @@ struct SequenceMaskParams {
   bool use_sequence_length = false;
   double value = 0;
   int axis = 0;
-  MX_FIELDS(SequenceMaskParams,
-            MX_FIELD(use_sequence_length, "Use sequence_length; otherwise nothing is masked."),
-            MX_FIELD(value, "Value of steps after the end."),
-            MX_FIELD(axis, "Axis of time: 0 or 1."))
+  MX_FIELDS(
+      SequenceMaskParams,
+      MX_FIELD(use_sequence_length,
+               "Whether sequence_length, of shape (N,), is given; otherwise nothing is masked."),
+      MX_FIELD(value, "Value of the steps after the end of a sequence."),
+      MX_FIELD(axis, "Axis of time steps: 0 or 1; the other one is the batch."))
 };
 
 struct SequenceParams {
@@ -19,8 +21,9 @@ struct SequenceParams {
   int axis = 0;
   MX_FIELDS(SequenceParams,
             MX_FIELD(use_sequence_length,
-                     "Use sequence_length; otherwise all sequences have full length."),
-            MX_FIELD(axis, "Axis of time."))
+                     "Whether sequence_length, of shape (N,), is given; otherwise all sequences "
+                     "have all steps."),
+            MX_FIELD(axis, "Axis of time steps."))
 };
 
 struct SequenceLastBackwardParams {

@@ -18,7 +18,9 @@ void add_update(OpRegistry& ops, const std::string& name, std::vector<std::strin
   for (size_t i = 3; i < inputs.size(); ++i) mutated.push_back(static_cast<int>(i));
   ops.add(OpBuilder<P>(name)
               .inputs(inputs)
-              .doc("The update of that name on the rows that indices holds; others stay.")
+              .doc("The update of the same name for dense arrays, applied to the rows of weight "
+                   "that indices lists; values holds the gradients of these rows. All other rows "
+                   "stay unchanged.")
               .infer([name, inputs, row_states](const P&, std::span<const TensorSpec> in) -> Specs {
                 const TensorSpec& weight = in[0];
                 MX_CHECK_DTYPE(is_floating(weight.dtype), name,
