@@ -3,8 +3,9 @@
     python benchmarks/first/first_result.py --rounds 7 --json out.json
 
 Every measurement runs in a process of its own, which imports the system, builds the network from
-files and calls it twice on one input. The processes of all systems take turns. CPU time is reported
-beside the time of the wall clock, because other programs of the machine disturb it less.
+files and calls it twice on one input. The processes of all systems take turns in random order. CPU
+time is reported beside the time of the wall clock, because other programs of the machine disturb it
+less.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -114,9 +116,10 @@ def measure_network(
     write_files(network, folder, options)
     answers: dict[str, list[dict[str, Any]]] = {system: [] for system in options.systems}
     for turn in progress(range(options.rounds), options.rounds, network):
-        for system, given in answers.items():
+        # A process gets memory that the previous one has left, so no system always follows another.
+        for system in random.Random(turn).sample(options.systems, len(options.systems)):
             if not system.startswith("torch") or turn < options.torch_rounds:
-                given.append(measure(system, folder, options))
+                answers[system].append(measure(system, folder, options))
         if turn == 0:
             check_outputs(network, {system: given[0] for system, given in answers.items()})
     return answers
