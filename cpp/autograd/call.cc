@@ -60,9 +60,9 @@ NDArrays inputs_to_record(std::span<const NDArrayRef> inputs, std::span<const ND
 NDArrays call_as_given(const OpSchema& op, const ParamsRef& params,
                        std::span<const NDArrayRef> inputs, InvokeOptions options) {
   if (graph::Trace* trace = graph::Trace::current()) {
-    for (const NDArrayRef& a : options.out)
-      MX_CHECK_KIND(!a, ErrorKind::kNotSupported, op.name,
-                    ": out= must not be used inside a hybridized forward");
+    if (std::ranges::any_of(options.out, [](const NDArrayRef& a) { return static_cast<bool>(a); }))
+      throw graph::TracedArrayError(
+          str(op.name, ": out= must not be used inside a hybridized forward"));
     return trace->record(op, params, inputs, options.origin);
   }
   bool numpy = false;

@@ -55,9 +55,10 @@ void Trace::remember() {
 Trace* Trace::current() { return current_trace; }
 
 void Trace::fail_read(const NDArray& array, const char* what) {
-  fail(ErrorKind::kError, what, ": the array of shape ", array.shape(),
-       " has no data while a hybridized forward is traced; move the read out of forward, or call "
-       "net.hybridize(False)");
+  throw TracedArrayError(
+      str(what, ": the array of shape ", array.shape(),
+          " has no data while a hybridized forward is traced; move the read out of forward, or "
+          "call net.hybridize(False)"));
 }
 
 void Trace::fail_outside(const OpSchema& op, int input) {

@@ -11,6 +11,12 @@ namespace mxlite::graph {
 
 class Trace;
 
+// A forward reads or writes values while it is traced; TracedArrayError in Python.
+class TracedArrayError : public Error {
+ public:
+  explicit TracedArrayError(std::string text) : Error(ErrorKind::kNotSupported, std::move(text)) {}
+};
+
 // Returns whether an array is of numpy mode's class.
 bool any_numpy(std::span<const NDArrayRef> arrays);
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "cpp/base/file_error.h"
+#include "cpp/graph/trace.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/op_object.h"
 
@@ -22,6 +23,7 @@ constexpr std::array kClassNames = {"MXNetError",        "ShapeError",        "D
 const char* class_name(const Error& error) {
   if (dynamic_cast<const FileError*>(&error)) return "FileFormatError";
   if (dynamic_cast<const FileReadError*>(&error)) return "FileAccessError";
+  if (dynamic_cast<const graph::TracedArrayError*>(&error)) return "TracedArrayError";
   // Workers copy errors of kernels, so these errors cannot have a separate class in C++.
   if (error.kind() == ErrorKind::kValue && std::string_view(error.what()).starts_with("linalg"))
     return "LinAlgError";

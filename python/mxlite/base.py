@@ -126,6 +126,14 @@ class DynamicShapeError(NotSupportedError):
     """A shape depends on values, which are unknown while a graph is traced."""
 
 
+class TracedArrayError(DynamicShapeError):
+    """A forward read or wrote values of an array, which has none while a graph is traced."""
+
+
+class TracedWriteError(TracedArrayError, TypeError_):
+    """A forward wrote ``x[...] = value`` while a graph was traced."""
+
+
 class MissingFileError(MXNetError, FileNotFoundError):
     """A file that was to be read does not exist."""
 

@@ -13,7 +13,14 @@ import numpy as np
 
 from .. import _core
 from .._core import NDArray
-from ..base import IndexError_, MXNetError, ShapeError, TypeError_, ValueError_
+from ..base import (
+    IndexError_,
+    MXNetError,
+    ShapeError,
+    TracedWriteError,
+    TypeError_,
+    ValueError_,
+)
 from .array_like import host_array
 from .ndarray import attach
 
@@ -253,7 +260,7 @@ def _strided_target(array: NDArray, items: list[Any]) -> NDArray:
 def setitem(self: NDArray, key: Any, value: Any) -> None:
     """Write values into ``self[key]``; a number fills, arrays broadcast."""
     if self._traced:
-        raise TypeError_(
+        raise TracedWriteError(
             "x[...] = value is not possible inside a hybridized forward; use nd.where, "
             "nd.concat or nd.slice_axis, or call net.hybridize(False)"
         )

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import _core
-from ..base import IndexError_, TypeError_
+from ..base import IndexError_, TracedWriteError, TypeError_
 from ..ndarray import NDArray
 from ..ndarray import indexing as plain
 from ..ndarray.array_like import host_array
@@ -324,7 +324,7 @@ def setitem(self: ndarray, key: Any, value: Any) -> None:
         If the value does not broadcast to the selected shape.
     """
     if self._traced:
-        raise TypeError_(
+        raise TracedWriteError(
             "x[...] = value: x must have values, got a traced array inside a hybridized forward; "
             "use np.where or np.concatenate, or call net.hybridize(False)"
         )

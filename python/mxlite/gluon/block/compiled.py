@@ -57,18 +57,20 @@ class Compilation:
         Valid while all own parameters that forward reads have values.
     owner : int
         Identifies the block in its traces.
+    untraced : bool
+        Whether forward raised an error in the trace of the last call.
     """
 
     __slots__ = (
         "_has_sparse", "_sparse_binding", "dynamic", "failed", "fast", "flags", "graphs", "numpy",
-        "owner", "resolved",
+        "owner", "resolved", "untraced",
     )  # fmt: skip
 
     def __init__(self, flags: dict[str, Any]) -> None:
         self.flags = flags
         self.owner = next(_OWNERS)
         self.failed = ""
-        self.numpy = False
+        self.numpy = self.untraced = False
         self.resolved = self._sparse_binding = EXPIRED
         self._has_sparse = False
         self.clear()
@@ -208,7 +210,11 @@ def traced_forward(
     """Run a block's forward on traced arrays; add ids of parameters that it reads to ``used``."""
     _core.set_trace_owner(block._compilation.owner)
     block._compilation.numpy = bool(inputs) and inputs[0]._numpy
-    with standing_in({id(param): array for param, array in zip(params, arrays)}, used):
-        outputs = block.forward(*unflatten(inputs, layout))
-    flat, layout = flatten(outputs, f"{block.name}: outputs of a hybridized block")
+    try:
+        with standing_in({id(param): array for param, array in zip(params, arrays)}, used):
+            outputs = block.forward(*unflatten(inputs, layout))
+        flat, layout = flatten(outputs, f"{block.name}: outputs of a hybridized block")
+    except Exception:
+        block._compilation.untraced = True
+        raise
     return flat, mark_classes(layout, iter(flat), block._compilation.numpy)

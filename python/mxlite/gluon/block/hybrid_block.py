@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
@@ -14,6 +15,7 @@ from ...base import (
     MXNetError,
     NotSupportedError,
     ShapeError,
+    TracedArrayError,
     TypeError_,
     ValueError_,
     suggestion,
@@ -32,7 +34,7 @@ from ..parameter.tracing import STATE, stand_ins
 from . import exporting, symbolic
 from .block import Block
 from .compiled import Compilation, Compiled, DeferredTrace, traced_forward
-from .error_layers import add_layer
+from .error_layers import add_layer, described_line
 from .formats import FormatAttribute
 from .hooks import OpHook
 from .symbolic import (
@@ -42,6 +44,8 @@ from .symbolic import (
 )
 
 __all__ = ["HybridBlock"]
+
+_PACKAGE = __name__.partition(".")[0]
 
 
 class HybridBlock(Block):
@@ -102,8 +106,11 @@ class HybridBlock(Block):
                         outputs = fast[0](*args)
                     except DynamicShapeError:  # the shapes of this call require an eager run
                         return super().__call__(*args)
-                    except MXNetError as error:
-                        add_layer(error, self, args)
+                    except Exception as error:
+                        if self._may_run_eagerly(error):
+                            return super().__call__(*args)
+                        if isinstance(error, MXNetError):
+                            add_layer(error, self, args)
                         raise
                     if self._compilation.fast is fast:
                         return outputs
@@ -212,18 +219,54 @@ class HybridBlock(Block):
         if self._op_hook is not None:
             return symbolic.run_hooked(self, self._op_hook, args)
         if self._active and self._compiles(args):
+            self._compilation.untraced = False
             try:
                 return self._run_graph(args)
-            except DynamicShapeError:
-                self._clear_cached_op()
-                # Children keep their graphs and may run them.
-                flat, layout = flatten(args, self.name)
-                specs = [(tuple(array.shape), dtype_name(array.dtype)) for array in flat]
-                self._compilation.dynamic = flat[0].ctx, layout, specs
+            except Exception as error:
+                if not self._may_run_eagerly(error):
+                    raise
+                reason = error
+            return self._run_eagerly(args, reason)
         if len(args) > 1 and has_symbol(args):
             raise mixed_inputs(self)
         self._resolve_deferred(args)
         return self.forward(*args)
+
+    def _may_run_eagerly(self, error: Exception) -> bool:
+        """Return whether the block runs operator by operator after this error of its trace.
+
+        As in 1.x, the program's own ``forward`` of a hybridized block may do what only arrays with
+        values allow, and ``hybrid_forward`` may not.
+        """
+        if not isinstance(error, DynamicShapeError) or isinstance(error, TracedArrayError):
+            own = type(self).forward.__module__.partition(".")[0] != _PACKAGE
+            if own:
+                return self._compilation.untraced
+            if isinstance(error, TracedArrayError):
+                _core.refuse_traced_calls(str(error))
+            return False
+        return True
+
+    def _run_eagerly(self, args: tuple[Any, ...], reason: Exception) -> Any:
+        """Run operator by operator, now and in later calls; children keep their graphs."""
+        self._clear_cached_op()
+        flat, layout = flatten(args, self.name)
+        specs = [(tuple(array.shape), dtype_name(array.dtype)) for array in flat]
+        self._compilation.dynamic = flat[0].ctx, layout, specs
+        if isinstance(reason, DynamicShapeError) and not isinstance(reason, TracedArrayError):
+            self._resolve_deferred(args)
+            return self.forward(*args)
+        try:
+            outputs = self.forward(*args)
+        except Exception:
+            self._compilation.dynamic = None  # the error may be one of this call only
+            raise
+        warnings.warn(
+            f"{self.name}: forward cannot be traced, so the hybridized block runs operator by "
+            f"operator; its children keep their graphs ({described_line(reason)})",
+            stacklevel=5,
+        )
+        return outputs
 
     def _compiles(self, args: tuple[Any, ...]) -> bool:
         """Return whether a call of this hybridized block runs its graph."""

@@ -11,7 +11,15 @@ import numpy as np
 from ... import _core, autograd, initializer
 from ... import ndarray as nd
 from ..._typed_init import TypedInit
-from ...base import DTypeError, MXNetError, ShapeError, TypeError_, ValueError_, shape_tuple
+from ...base import (
+    DTypeError,
+    MXNetError,
+    ShapeError,
+    TracedWriteError,
+    TypeError_,
+    ValueError_,
+    shape_tuple,
+)
 from ...comm.job import JOB
 from ...context import Context, cpu, current_context
 from ...ndarray import NDArray
@@ -750,6 +758,11 @@ class Parameter(TypedInit):
         """
         if not isinstance(data, NDArray):
             data = host_array(data, f"Parameter {self.name}: set_data", self._dtype)
+        elif data._traced:
+            raise TracedWriteError(
+                f"Parameter {self.name}: set_data: the value must have values, got a traced array "
+                "inside a hybridized forward"
+            )
         data = self._own_part(data)
         if self._data is None:
             if not self._deferred_init:

@@ -1,0 +1,103 @@
+"""What forward may do while it is traced: read and write values."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from blocks import ready
+from mxlite import autograd, gluon, nd
+from mxlite.base import MXNetError
+from mxlite.gluon import nn
+
+
+def reading(x: Any) -> Any:
+    return x * 2 if x.sum().asscalar() > 0 else -x
+
+
+def writing(x: Any) -> Any:
+    with autograd.pause():
+        mask = x * 0 + 2
+        mask[1:] = 2
+    return x * mask
+
+
+def writing_out(x: Any) -> Any:
+    total = nd.zeros((2,))
+    nd.broadcast_mul(x, nd.array([2, 2]), out=total)
+    return total
+
+
+def recording_inside(x: Any) -> Any:
+    y = x.detach()
+    y.attach_grad()
+    with autograd.record():
+        z = (y * y).sum()
+    z.backward()
+    return x * (y.grad == 2 * y) * 2
+
+
+@pytest.mark.parametrize("function", [reading, writing, writing_out, recording_inside])
+def test_a_forward_of_its_own_runs_eagerly_if_it_cannot_be_traced(function: Any) -> None:
+    class Net(gluon.HybridBlock):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Dense(2, use_bias=False)
+
+        def forward(self, x: Any) -> Any:
+            return self.inner(function(x).reshape((1, 2)))
+
+    class Same(Net):
+        def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+            return self.inner(function(x).reshape((1, 2)))
+
+        forward = gluon.HybridBlock.forward
+
+    net = ready(Net(), "ones", hybridize=True)
+    x = nd.array([1, 2])
+    x.attach_grad()
+    for i in range(3):
+        with autograd.record(), warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            y = net(x)
+        y.backward()
+        assert y.asnumpy().tolist() == [[6, 6]] and x.grad.asnumpy().tolist() == [4, 4]
+        assert [w.filename for w in seen] == [__file__] * (i == 0)
+        assert all("operator by operator" in str(w.message) for w in seen)
+    with pytest.raises(MXNetError, match="in Same 'same"):
+        ready(Same(), "ones", hybridize=True)(x)
+
+
+def test_a_forward_of_its_own_may_set_its_weights() -> None:
+    class Doubling(gluon.HybridBlock):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Dense(1, use_bias=False)
+
+        def forward(self, x: Any) -> Any:
+            y = self.inner(x)
+            self.inner.weight.set_data(2 * self.inner.weight.data())
+            return y
+
+    net = ready(Doubling(), "ones", hybridize=True)
+    with pytest.warns(UserWarning, match="operator by operator"):
+        assert net(nd.array([[1, 2]])).asscalar() == 3
+    assert [net(nd.array([[1, 2]])).asscalar() for _ in range(2)] == [6, 12]
+
+
+def test_an_error_of_a_forward_of_its_own_is_that_of_the_eager_block() -> None:
+    class Net(gluon.HybridBlock):
+        def forward(self, x: Any) -> Any:
+            if x.shape[0] == 1:
+                raise KeyError("one row")
+            return 2 * x
+
+    net = ready(Net(), hybridize=True)
+    with pytest.raises(KeyError, match="one row"):
+        net(nd.ones((1, 2)))
+    assert net(nd.ones((2, 1))).asnumpy().tolist() == [[2], [2]]
+    with pytest.raises(KeyError, match="one row"):
+        net(nd.ones((1, 2)))
+    assert net._compilation.dynamic is None
