@@ -33,6 +33,15 @@ void check_writable(const char* what, const NDArrayRef& array) {
       "supported when recording with autograd");
 }
 
+NDArrays without_gradient_if_paused(NDArrays outputs) {
+  graph::Trace* const trace = graph::Trace::current();
+  if (mode.recording || !trace->recording()) return outputs;
+  static const OpSchema& block = ops().get("BlockGrad");
+  for (NDArrayRef& output : outputs)
+    output = trace->record(block, block.default_params, {&output, 1}, {})[0];
+  return outputs;
+}
+
 void record_view(const OpSchema& op, const ParamsRef& params, const NDArrayRef& source,
                  const NDArrayRef& view) {
   if (current_observer) [[unlikely]]
@@ -44,6 +53,20 @@ void record_view(const OpSchema& op, const ParamsRef& params, const NDArrayRef& 
 }
 
 namespace {
+
+// Adds a call to the trace. A graph has one training mode, so another mode of the call (in a scope
+// of autograd inside forward) is an error, after which the block runs operator by operator.
+NDArrays call_in_trace(graph::Trace& trace, const OpSchema& op, const ParamsRef& params,
+                       std::span<const NDArrayRef> inputs, const InvokeOptions& options) {
+  if (std::ranges::any_of(options.out, [](const NDArrayRef& a) { return static_cast<bool>(a); }))
+    throw graph::TracedArrayError(
+        str(op.name, ": out= must not be used inside a hybridized forward"));
+  if (op.training_dependent && mode.training != trace.training())
+    throw graph::DynamicShapeError(
+        str(op.name, ": the training mode must be that of the hybridized forward, got ",
+            mode.training));
+  return without_gradient_if_paused(trace.record(op, params, inputs, options.origin));
+}
 
 // Returns the inputs for the tape: copies of those that the call overwrites, because gradients read
 // the values that the call has read.
@@ -59,12 +82,8 @@ NDArrays inputs_to_record(std::span<const NDArrayRef> inputs, std::span<const ND
 
 NDArrays call_as_given(const OpSchema& op, const ParamsRef& params,
                        std::span<const NDArrayRef> inputs, InvokeOptions options) {
-  if (graph::Trace* trace = graph::Trace::current()) {
-    if (std::ranges::any_of(options.out, [](const NDArrayRef& a) { return static_cast<bool>(a); }))
-      throw graph::TracedArrayError(
-          str(op.name, ": out= must not be used inside a hybridized forward"));
-    return trace->record(op, params, inputs, options.origin);
-  }
+  if (graph::Trace* trace = graph::Trace::current())
+    return call_in_trace(*trace, op, params, inputs, options);
   bool numpy = false;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i]->is_traced()) graph::Trace::fail_outside(op, static_cast<int>(i));

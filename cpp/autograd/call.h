@@ -18,6 +18,10 @@ NDArrays promoted_inputs(const OpSchema& op, const void* params,
 NDArrayRef call_op(const char* op, std::initializer_list<NDArrayRef> inputs, Attrs attrs = {},
                    Device device = {}, std::span<const NDArrayRef> out = {});
 
+// Returns outputs of the current trace, without gradients if a scope inside the traced forward has
+// stopped the recording (autograd.pause).
+NDArrays without_gradient_if_paused(NDArrays outputs);
+
 // Records `view` as the result of op(source) without running the operator, if such a call would be
 // recorded.
 void record_view(const OpSchema& op, const ParamsRef& params, const NDArrayRef& source,

@@ -155,7 +155,7 @@ NDArrays call(graph::CachedGraph& cached, std::span<const NDArrayRef> inputs,
               engine::Origin origin) {
   if (graph::Trace::current()) {
     const graph::ArrayList outputs = cached.run_in_trace(inputs);
-    return NDArrays(outputs.begin(), outputs.end());
+    return without_gradient_if_paused(NDArrays(outputs.begin(), outputs.end()));
   }
   for (size_t i = 0; i < inputs.size(); ++i)
     MX_CHECK_KIND(

@@ -77,13 +77,13 @@ CachedGraph::~CachedGraph() {
 }
 
 Traced trace_once(const TraceFn& trace_fn, const std::string& name, Device device, bool training,
-                  std::vector<TensorSpec> inputs, std::span<const TensorSpec> parameters,
-                  bool numpy) {
+                  bool recording, std::vector<TensorSpec> inputs,
+                  std::span<const TensorSpec> parameters, bool numpy) {
   Traced traced;
   traced.numpy = numpy;
   traced.device = device;
   traced.input_specs = std::move(inputs);
-  Trace trace(name, device, training, numpy);
+  Trace trace(name, device, training, recording, numpy);
   ArrayList traced_inputs, traced_params;
   for (const TensorSpec& s : traced.input_specs) traced_inputs.push_back(trace.add_input(s));
   for (const TensorSpec& s : parameters) traced_params.push_back(trace.add_parameter(s));
@@ -202,8 +202,8 @@ std::shared_ptr<CachedGraph::Compiled> CachedGraph::compile(std::span<const NDAr
   if (const auto known = take_adopted(*entry, param_specs))
     graph = note_calls(std::move(known->graph));
   else
-    graph = trace_once(trace_, name_, entry->device, mode.training, entry->input_specs, param_specs,
-                       entry->numpy)
+    graph = trace_once(trace_, name_, entry->device, mode.training, mode.recording,
+                       entry->input_specs, param_specs, entry->numpy)
                 .graph;
   for (size_t i = params.size(); i < graph.parameters.size(); ++i)
     entry->captured.push_back(graph.node(graph.parameters[i]).value);
@@ -317,9 +317,8 @@ void CachedGraph::add_to(Footprint& footprint) const {
 
 Traced infer_params(const TraceFn& trace, const std::string& name,
                     std::span<const NDArrayRef> inputs, std::span<const TensorSpec> specs,
-                    bool training) {
-  // Mixed precision is off and its 16-bit input types are replaced by float32, because shapes do
-  // not depend on casts.
+                    bool training, bool recording) {
+  // Shapes do not depend on casts, so mixed precision is off and float32 replaces its input types.
   const amp::Rules* rules = amp::current_rules();
   const amp::Pause no_amp;
   std::vector<TensorSpec> input_specs;
@@ -329,8 +328,8 @@ Traced infer_params(const TraceFn& trace, const std::string& name,
     input_specs.push_back(spec);
   }
   Traced traced = keeping_calls([&] {
-    return trace_once(trace, name, device_of(inputs, {}), training, std::move(input_specs), specs,
-                      any_numpy(inputs));
+    return trace_once(trace, name, device_of(inputs, {}), training, recording,
+                      std::move(input_specs), specs, any_numpy(inputs));
   });
   traced.exact = !rules;
   return traced;

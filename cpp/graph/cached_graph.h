@@ -33,8 +33,8 @@ struct Traced {
 // Parameters may have unknown dimensions (-1). The operators that read such a parameter determine
 // its dimensions.
 Traced trace_once(const TraceFn& trace, const std::string& name, Device device, bool training,
-                  std::vector<TensorSpec> inputs, std::span<const TensorSpec> parameters,
-                  bool numpy = false);
+                  bool recording, std::vector<TensorSpec> inputs,
+                  std::span<const TensorSpec> parameters, bool numpy = false);
 
 class CachedGraph : public RefCounted {
  public:
@@ -136,6 +136,6 @@ void set_warning_function(void (*warn)(const std::string& text));
 // it needs.
 Traced infer_params(const TraceFn& trace, const std::string& name,
                     std::span<const NDArrayRef> inputs, std::span<const TensorSpec> specs,
-                    bool training);
+                    bool training, bool recording);
 
 }  // namespace mxlite::graph

@@ -15,8 +15,9 @@ bool any_numpy(std::span<const NDArrayRef> arrays) {
   return std::ranges::any_of(arrays, [](const NDArrayRef& array) { return array->is_numpy(); });
 }
 
-Trace::Trace(std::string name, Device device, bool training, bool numpy)
+Trace::Trace(std::string name, Device device, bool training, bool recording, bool numpy)
     : outer_(current_trace),
+      recording_(recording),
       numpy_(numpy),
       serial_(++num_traces),
       device_(device),
@@ -27,7 +28,11 @@ Trace::Trace(std::string name, Device device, bool training, bool numpy)
 }
 
 Trace::Trace(std::string name, PartOfCurrent)
-    : outer_(current_trace), is_part_(true), numpy_(outer_->numpy_), serial_(++num_traces) {
+    : outer_(current_trace),
+      is_part_(true),
+      recording_(outer_->recording_),
+      numpy_(outer_->numpy_),
+      serial_(++num_traces) {
   device_ = outer_->device_;
   graph_.name = std::move(name);
   graph_.training = outer_->graph_.training;

@@ -11,10 +11,16 @@ namespace mxlite::graph {
 
 class Trace;
 
-// A forward reads or writes values while it is traced; TracedArrayError in Python.
-class TracedArrayError : public Error {
+// A forward cannot be traced, so its block runs operator by operator; DynamicShapeError in Python.
+class DynamicShapeError : public Error {
  public:
-  explicit TracedArrayError(std::string text) : Error(ErrorKind::kNotSupported, std::move(text)) {}
+  explicit DynamicShapeError(std::string text) : Error(ErrorKind::kNotSupported, std::move(text)) {}
+};
+
+// A forward reads or writes values while it is traced; TracedArrayError in Python.
+class TracedArrayError : public DynamicShapeError {
+ public:
+  using DynamicShapeError::DynamicShapeError;
 };
 
 // Returns whether an array is of numpy mode's class.
@@ -39,11 +45,12 @@ class TraceValue final : public TraceInfo {
 
 class Trace {
  public:
-  // Makes this object the thread's current trace until the object is destroyed. Traces nest. If
-  // `numpy` is true, the arrays of the trace are of numpy mode's class.
-  explicit Trace(std::string name, Device device, bool training, bool numpy = false);
-  // Tag for tracing a part of the current trace's forward that becomes a separate graph (such as
-  // the body of a loop). The part may use arrays, parameters and captured arrays of the outer trace
+  // Makes this object the thread's current trace until it is destroyed; traces nest. `recording`
+  // says whether the traced call is recorded. With `numpy`, the arrays of the trace are of numpy
+  // mode's class.
+  Trace(std::string name, Device device, bool training, bool recording, bool numpy);
+  // Tag for tracing a part of the current trace's forward that becomes a separate graph (the body
+  // of a loop). The part may use arrays, parameters and captured arrays of the outer trace
   // (imported_inputs).
   struct PartOfCurrent {};
   Trace(std::string name, PartOfCurrent);
@@ -76,8 +83,10 @@ class Trace {
   // Ends the trace and returns its graph.
   Graph finish(std::span<const NDArrayRef> outputs);
   Device device() const { return device_; }
-  // Names the nodes that are recorded during its lifetime. A name is "<name>_<op>" with the line of
-  // the call, or just `name`.
+  bool training() const { return graph_.training; }
+  bool recording() const { return recording_; }
+  // Names the nodes that are recorded during its lifetime: "<name>_<op>" with the line of the call,
+  // or just `name`.
   struct Scope {
     NodeName name;
     bool whole = false;
@@ -118,6 +127,7 @@ class Trace {
 
   Trace* const outer_;
   const bool is_part_ = false;
+  const bool recording_;
   const bool numpy_;
   uint64_t serial_;
   Device device_;

@@ -156,7 +156,10 @@ void bind_copies() {
       },
       py::arg("other"), "Copy into another array (converting dtype) or to a context.");
   method(
-      "detach", [](const NDArrayRef& a) { return a->detached(); },
+      "detach",
+      [](const NDArrayRef& a) {
+        return a->is_traced() ? autograd::call_op("BlockGrad", {a}) : a->detached();
+      },
       "The same memory without history: gradients stop here.");
   method(
       "_reshape_view",

@@ -292,7 +292,7 @@ void bind_graph(py::module_& m) {
         for (const py::handle s : specs) wanted.push_back(param_spec(s));
         auto traced = std::make_shared<graph::Traced>(graph::infer_params(
             trace_function(trace.ptr()), name, arrays_from(inputs, "infer_params"), wanted,
-            autograd::mode.training));
+            autograd::mode.training, autograd::mode.recording));
         py::list shapes;
         for (const TensorSpec& s : traced->parameter_specs) shapes.append(shape_to_python(s.shape));
         return py::make_tuple(shapes, std::move(traced));

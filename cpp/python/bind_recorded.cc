@@ -112,8 +112,9 @@ py::tuple trace_symbol(const py::function& trace, const std::string& name,
   std::vector<TensorSpec> inputs, specs;
   for (const py::handle spec : input_specs) inputs.push_back(spec_from_python(spec));
   for (const NDArrayRef& array : arrays) specs.push_back(array->spec());
-  const graph::Traced traced = graph::trace_once(
-      trace_function(trace.ptr()), name, device_from_python(context), false, inputs, specs, numpy);
+  const graph::Traced traced =
+      graph::trace_once(trace_function(trace.ptr()), name, device_from_python(context), false,
+                        false, inputs, specs, numpy);
   const graph::Graph& g = traced.graph;
   std::set<std::string> taken;
   for (const NodeOutput& leaf : leaves) taken.insert(leaf.node->name());
@@ -138,9 +139,9 @@ py::tuple trace_symbol(const py::function& trace, const std::string& name,
 py::list traced_specs(const py::function& function, const py::object& context,
                       const py::object& inputs) {
   const Specs given = specs_from_python(inputs);
-  const graph::Traced traced =
-      graph::trace_once(trace_function(function.ptr()), "", device_from_python(context),
-                        /*training=*/false, {given.begin(), given.end()}, {}, /*numpy=*/true);
+  const graph::Traced traced = graph::trace_once(
+      trace_function(function.ptr()), "", device_from_python(context),
+      /*training=*/false, /*recording=*/false, {given.begin(), given.end()}, {}, /*numpy=*/true);
   return output_specs(traced.graph);
 }
 

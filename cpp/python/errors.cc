@@ -24,6 +24,7 @@ const char* class_name(const Error& error) {
   if (dynamic_cast<const FileError*>(&error)) return "FileFormatError";
   if (dynamic_cast<const FileReadError*>(&error)) return "FileAccessError";
   if (dynamic_cast<const graph::TracedArrayError*>(&error)) return "TracedArrayError";
+  if (dynamic_cast<const graph::DynamicShapeError*>(&error)) return "DynamicShapeError";
   // Workers copy errors of kernels, so these errors cannot have a separate class in C++.
   if (error.kind() == ErrorKind::kValue && std::string_view(error.what()).starts_with("linalg"))
     return "LinAlgError";

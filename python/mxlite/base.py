@@ -123,7 +123,7 @@ class NotSupportedError(MXNetError, NotImplementedError):
 
 
 class DynamicShapeError(NotSupportedError):
-    """A shape depends on values, which are unknown while a graph is traced."""
+    """A shape or the training mode of an operator cannot be part of a graph that is traced."""
 
 
 class TracedArrayError(DynamicShapeError):

@@ -1,4 +1,4 @@
-"""What forward may do while it is traced: read and write values."""
+"""What forward may do while it is traced: stop gradients, change modes, read and write values."""
 
 from __future__ import annotations
 
@@ -11,6 +11,57 @@ from blocks import ready
 from mxlite import autograd, gluon, nd
 from mxlite.base import MXNetError
 from mxlite.gluon import nn
+
+
+def detached(F: Any, x: Any) -> Any:  # noqa: N803
+    return F.exp(x).detach() * x
+
+
+def paused(F: Any, x: Any) -> Any:  # noqa: N803
+    with autograd.pause():
+        factor = F.exp(x)
+    return factor * x
+
+
+def in_prediction(F: Any, x: Any) -> Any:  # noqa: N803
+    with autograd.predict_mode():
+        return F.Dropout(x, p=0.99) * x
+
+
+def in_training(F: Any, x: Any) -> Any:  # noqa: N803
+    with autograd.train_mode():
+        return F.Dropout(x * 0, p=0.99) + x
+
+
+@pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybrid"])
+@pytest.mark.parametrize("own_forward", [False, True], ids=["hybrid_forward", "forward"])
+@pytest.mark.parametrize("function", [detached, paused, in_prediction, in_training])
+def test_gradients_stop_and_modes_change_inside_of_forward(
+    function: Any, own_forward: bool, hybrid: bool
+) -> None:
+    class Net(gluon.HybridBlock):
+        if own_forward:
+
+            def forward(self, x: Any) -> Any:
+                return function(nd, x)
+
+        else:
+
+            def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+                return function(F, x)
+
+    net = ready(Net(), hybridize=hybrid)
+    x = nd.array([1, 2])
+    x.attach_grad()
+    values = {in_prediction: x * x, in_training: x}.get(function, x * nd.exp(x))
+    slopes = {in_prediction: 2 * x, in_training: x * 0 + 1}.get(function, nd.exp(x))
+    for train_mode in (False, True, False):
+        np.testing.assert_allclose(net(x).asnumpy(), values.asnumpy(), rtol=1e-6)
+        with autograd.record(train_mode):
+            y = net(x)
+        y.backward()
+        np.testing.assert_allclose(y.asnumpy(), values.asnumpy(), rtol=1e-6)
+        np.testing.assert_allclose(x.grad.asnumpy(), slopes.asnumpy(), rtol=1e-6)
 
 
 def reading(x: Any) -> Any:
