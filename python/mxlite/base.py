@@ -130,6 +130,10 @@ class TracedArrayError(DynamicShapeError):
     """A forward read or wrote values of an array, which has none while a graph is traced."""
 
 
+class ChangedAttributeError(TracedArrayError):
+    """A forward changed attributes of its block while a graph was traced."""
+
+
 class TracedWriteError(TracedArrayError, TypeError_):
     """A forward wrote ``x[...] = value`` while a graph was traced."""
 

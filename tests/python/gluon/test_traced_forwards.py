@@ -1,7 +1,8 @@
-"""What forward may do while it is traced: stop gradients, change modes, read and write values."""
+"""Traced forwards that stop gradients, change modes, read or write values, or change attributes."""
 
 from __future__ import annotations
 
+import random
 import warnings
 from typing import Any
 
@@ -152,3 +153,59 @@ def test_an_error_of_a_forward_of_its_own_is_that_of_the_eager_block() -> None:
     with pytest.raises(KeyError, match="one row"):
         net(nd.ones((1, 2)))
     assert net._compilation.dynamic is None
+
+
+def test_a_forward_of_its_own_may_change_attributes() -> None:
+    class Counting(gluon.HybridBlock):
+        def __init__(self) -> None:
+            super().__init__()
+            self.calls = 0
+            self.inner = nn.Dense(2, use_bias=False)
+
+        def forward(self, x: Any) -> Any:
+            self.calls += 1
+            self.last = self.inner(x)
+            return self.last * self.calls
+
+    net = ready(Counting(), "ones", hybridize=True)
+    x = nd.array([[1, 2]])
+    for calls in (1, 2, 3):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            assert net(x).asnumpy().tolist() == [[3 * calls] * 2]
+        assert net.calls == calls and net.last.asnumpy().tolist() == [[3, 3]]
+        assert [".calls, " in str(w.message) for w in seen] == [True] * (calls == 2)
+
+
+@pytest.mark.parametrize("generator", [random, np.random], ids=["random", "numpy"])
+def test_a_forward_of_its_own_may_draw_from_other_random_numbers(generator: Any) -> None:
+    class Drawing(gluon.HybridBlock):
+        def forward(self, x: Any) -> Any:
+            return x * generator.random()
+
+    net, x = Drawing(), nd.ones((1,))
+    found = []
+    for hybridize in (False, True):
+        net.hybridize(hybridize)
+        generator.seed(3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found.append([net(x).asscalar() for _ in range(4)])
+    assert found[0] == found[1] and len(set(found[0])) == 4
+
+
+def test_what_the_first_forward_makes_does_not_keep_later_ones_from_being_traced() -> None:
+    class Lazy(gluon.HybridBlock):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale: Any = None
+
+        def forward(self, x: Any) -> Any:
+            if self.scale is None:
+                self.scale = nd.arange(x.shape[1])
+            return x * self.scale
+
+    net = ready(Lazy(), hybridize=True)
+    for _ in range(3):
+        assert net(nd.array([[1, 2]])).asnumpy().tolist() == [[0, 2]]
+    assert net._compilation.graphs and net._compilation.dynamic is None

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import random
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from ... import _core, autograd
-from ...base import MXNetError
+from ...base import ChangedAttributeError, MXNetError
 from ...context import Context
 from ...ndarray import NDArray
 from ...ndarray.serialization import dtype_name
@@ -20,9 +25,18 @@ from ..parameter.tracing import standing_in
 from .error_layers import described_line
 from .scope import BlockScope
 
-__all__ = ["Compilation", "Compiled", "DeferredTrace", "HybridLike", "traced_forward"]
+__all__ = [
+    "Compilation",
+    "Compiled",
+    "DeferredTrace",
+    "HybridLike",
+    "forwards_itself",
+    "keeping_attributes",
+    "traced_forward",
+]
 
 _OWNERS = itertools.count(1)
+_MISSING = object()
 
 
 class DeferredTrace(NamedTuple):
@@ -57,19 +71,22 @@ class Compilation:
         Valid while all own parameters that forward reads have values.
     owner : int
         Identifies the block in its traces.
+    changes : int
+        Number of the last calls in which forward changed attributes while it was traced.
     untraced : bool
         Whether forward raised an error in the trace of the last call.
     """
 
     __slots__ = (
         "_has_sparse", "_sparse_binding", "dynamic", "failed", "fast", "flags", "graphs", "numpy",
-        "owner", "resolved", "untraced",
+        "changes", "owner", "resolved", "untraced",
     )  # fmt: skip
 
     def __init__(self, flags: dict[str, Any]) -> None:
         self.flags = flags
         self.owner = next(_OWNERS)
         self.failed = ""
+        self.changes = 0
         self.numpy = self.untraced = False
         self.resolved = self._sparse_binding = EXPIRED
         self._has_sparse = False
@@ -144,7 +161,8 @@ class Compiled:
     def _trace(self, inputs: list[NDArray], params: list[NDArray]) -> list[NDArray]:
         block = self._block
         try:
-            outputs, layout = traced_forward(block, self._layout, self._params, inputs, params)
+            with keeping_attributes(block):
+                outputs, layout = traced_forward(block, self._layout, self._params, inputs, params)
         except MXNetError as error:
             block._compilation.failed = described_line(error)
             raise
@@ -193,6 +211,62 @@ class Compiled:
         if layout == LEAF:
             return outputs
         return unflatten([outputs] if isinstance(outputs, NDArray) else outputs, layout)
+
+
+def forwards_itself(block: HybridLike) -> bool:
+    """Return whether the program, and not mxlite, defines the block's `forward`."""
+    return _is_foreign(type(block).forward)
+
+
+def _is_foreign(definition: Any) -> bool:
+    return str(definition.__module__).partition(".")[0] != __name__.partition(".")[0]
+
+
+@contextmanager
+def keeping_attributes(block: HybridLike) -> Iterator[None]:
+    """Undo the changes of attributes by the program's own `forward` in a trace, and raise then.
+
+    The same applies to the states of Python's and NumPy's random numbers. Such a forward runs at
+    every call, as in 1.x. A `hybrid_forward` may keep what it has traced.
+    """
+    parts: list[Any] = [block] if forwards_itself(block) else []
+    for part in parts:
+        parts.extend(part._children.values())
+    before = [(part, dict(vars(part))) for part in parts if _is_foreign(type(part))]
+    drawn = random.getstate(), np.random.get_state()
+    changed = []
+    try:
+        yield
+    finally:
+        if parts and random.getstate() != drawn[0]:
+            changed.append("the state of random")
+            random.setstate(drawn[0])
+        if parts and not _is_same_state(np.random.get_state(), drawn[1]):
+            changed.append("the state of numpy.random")
+            np.random.set_state(drawn[1])
+        for part, known in before:
+            for name, value in list(vars(part).items()):
+                if _is_same(value, known.get(name, _MISSING)):
+                    continue
+                changed.append(f"{part.name}.{name}")
+                if name in known:
+                    vars(part)[name] = known[name]
+                else:
+                    del vars(part)[name]
+    if changed:
+        block._compilation.untraced = True
+        raise ChangedAttributeError(f"{block.name}: forward changes {', '.join(changed)}")
+
+
+def _is_same_state(new: Any, old: Any) -> bool:
+    return bool(np.array_equal(new[1], old[1])) and new[2:] == old[2:]
+
+
+def _is_same(new: Any, old: Any) -> bool:
+    if isinstance(new, tuple) and isinstance(old, tuple) and len(new) == len(old):
+        return all(map(_is_same, new, old))
+    equal = type(new) is type(old) and isinstance(new, (int, float, str)) and new == old
+    return new is old or equal
 
 
 def _description(param: Parameter) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 from ... import _core, symbol
 from ... import ndarray as nd
 from ...base import (
+    ChangedAttributeError,
     DynamicShapeError,
     InputError,
     MXNetError,
@@ -33,7 +34,14 @@ from ..parameter.parameter import Parameter, shape_is_known
 from ..parameter.tracing import STATE, stand_ins
 from . import exporting, symbolic
 from .block import Block
-from .compiled import Compilation, Compiled, DeferredTrace, traced_forward
+from .compiled import (
+    Compilation,
+    Compiled,
+    DeferredTrace,
+    forwards_itself,
+    keeping_attributes,
+    traced_forward,
+)
 from .error_layers import add_layer, described_line
 from .formats import FormatAttribute
 from .hooks import OpHook
@@ -44,8 +52,6 @@ from .symbolic import (
 )
 
 __all__ = ["HybridBlock"]
-
-_PACKAGE = __name__.partition(".")[0]
 
 
 class HybridBlock(Block):
@@ -221,7 +227,9 @@ class HybridBlock(Block):
         if self._active and self._compiles(args):
             self._compilation.untraced = False
             try:
-                return self._run_graph(args)
+                outputs = self._run_graph(args)
+                self._compilation.changes = 0
+                return outputs
             except Exception as error:
                 if not self._may_run_eagerly(error):
                     raise
@@ -239,8 +247,7 @@ class HybridBlock(Block):
         values allow, and ``hybrid_forward`` may not.
         """
         if not isinstance(error, DynamicShapeError) or isinstance(error, TracedArrayError):
-            own = type(self).forward.__module__.partition(".")[0] != _PACKAGE
-            if own:
+            if forwards_itself(self):
                 return self._compilation.untraced
             if isinstance(error, TracedArrayError):
                 _core.refuse_traced_calls(str(error))
@@ -261,6 +268,11 @@ class HybridBlock(Block):
         except Exception:
             self._compilation.dynamic = None  # the error may be one of this call only
             raise
+        if isinstance(reason, ChangedAttributeError):
+            self._compilation.changes += 1
+            if self._compilation.changes == 1:  # it may have made what later calls only read
+                self._compilation.dynamic = None
+                return outputs
         warnings.warn(
             f"{self.name}: forward cannot be traced, so the hybridized block runs operator by "
             f"operator; its children keep their graphs ({described_line(reason)})",
@@ -375,7 +387,10 @@ class HybridBlock(Block):
 
         def trace(inputs: list[NDArray], arrays: list[NDArray]) -> list[NDArray]:
             try:
-                outputs, outputs_layout = traced_forward(self, layout, params, inputs, arrays, used)
+                with keeping_attributes(self):
+                    outputs, outputs_layout = traced_forward(
+                        self, layout, params, inputs, arrays, used
+                    )
                 layouts.append(outputs_layout)
                 return outputs
             finally:
