@@ -84,6 +84,12 @@ void bind_attributes() {
       },
       "NumPy scalar type, as numpy.float32.");
   property(
+      "_numpy_dtype",
+      [](const NDArrayRef& a) {
+        return py::reinterpret_borrow<py::object>(numpy_dtype(a->dtype()));
+      },
+      "NumPy's dtype of the elements; the text \"bfloat16\" where NumPy does not have the type.");
+  property(
       "size", [](const NDArrayRef& a) { return a->size(); }, "Number of elements.");
   property(
       "ndim", [](const NDArrayRef& a) { return a->shape().ndim(); }, "Number of dimensions.");

@@ -133,15 +133,15 @@ void read_from_gpu(const NDArrayRef& source, void* to, DType dtype) {
   host->wait_to_read();
 }
 
+// Returns whether the array's type exists neither in NumPy nor in an installed package.
+bool has_no_numpy_dtype(const NDArray& a) { return PyUnicode_Check(numpy_dtype(a.dtype())); }
+
 py::array as_numpy(const NDArrayRef& a) {
   if (a->is_traced()) graph::Trace::fail_read(*a, "asnumpy");
   const ProfileScope profile("MXNDArraySyncCopyToCPU", ProfileKind::kApi);
   if (!on_gpu(*a)) a->wait_to_read();
-  const bool bare_bfloat16 =
-      a->dtype() == DType::kBFloat16 && PyUnicode_Check(dtype_to_python(DType::kBFloat16));
-  const DType as = bare_bfloat16 ? DType::kFloat32 : a->dtype();
-  const py::dtype type =
-      py::dtype::from_args(py::reinterpret_borrow<py::object>(dtype_to_python(as)));
+  const DType as = has_no_numpy_dtype(*a) ? DType::kFloat32 : a->dtype();
+  const py::dtype type = py::reinterpret_borrow<py::dtype>(numpy_dtype(as));
   std::vector<py::ssize_t> shape(a->shape().begin(), a->shape().end());
   py::array out(type, shape);
   if (on_gpu(*a)) {

@@ -151,9 +151,32 @@ void release_cached_memory(Device device) {
     cpu_allocator().release_cached();
 }
 
+namespace {
+
+// The dtypes of type objects, and of NumPy's own dtype objects. Both are never freed. Reading the
+// name of an object takes much longer than this table.
+std::unordered_map<PyObject*, DType>& known_dtypes() {
+  static auto* known = new std::unordered_map<PyObject*, DType>;
+  return *known;
+}
+
+}  // namespace
+
 void import_numpy_types() {
   for (size_t code = 0; code < kNumPyNames.size(); ++code)
-    if (static_cast<DType>(code) != DType::kBFloat16) dtype_to_python(static_cast<DType>(code));
+    if (const auto dtype = static_cast<DType>(code); dtype != DType::kBFloat16)
+      known_dtypes().emplace(numpy_dtype(dtype), dtype);
+}
+
+PyObject* numpy_dtype(DType dtype) {
+  static std::array<PyObject*, kNumPyNames.size()> cache{};
+  PyObject*& slot = cache[static_cast<size_t>(dtype)];
+  if (!slot) {
+    auto made = py::reinterpret_borrow<py::object>(dtype_to_python(dtype));
+    if (!PyUnicode_Check(made.ptr())) made = py::module_::import("numpy").attr("dtype")(made);
+    slot = made.release().ptr();
+  }
+  return slot;
 }
 
 PyObject* dtype_to_python(DType dtype) {
@@ -164,9 +187,8 @@ PyObject* dtype_to_python(DType dtype) {
 }
 
 std::optional<DType> dtype_from_python(PyObject* o) {
-  // Looks up type objects by identity and all other objects by name.
-  static auto* known = new std::unordered_map<PyObject*, DType>;
-  if (const auto it = known->find(o); it != known->end()) return it->second;
+  auto& known = known_dtypes();
+  if (const auto it = known.find(o); it != known.end()) return it->second;
   std::string name;
   if (PyUnicode_Check(o)) {
     name = py::cast<std::string>(py::handle(o));
@@ -195,7 +217,7 @@ std::optional<DType> dtype_from_python(PyObject* o) {
   }
   if (dtype && PyType_Check(o)) {
     Py_INCREF(o);
-    known->emplace(o, *dtype);
+    known.emplace(o, *dtype);
   }
   return dtype;
 }

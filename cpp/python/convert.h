@@ -18,6 +18,8 @@ void import_numpy_types();
 // Returns a type object such as numpy.float32. For bfloat16, returns ml_dtypes.bfloat16, or the
 // text 'bfloat16' if that package is not installed. The reference is borrowed and stays valid.
 PyObject* dtype_to_python(DType dtype);
+// Returns NumPy's dtype object of a type, or the text 'bfloat16'. The reference is borrowed.
+PyObject* numpy_dtype(DType dtype);
 // Converts type objects, numpy.dtype objects and names. Returns nullopt for all other objects.
 std::optional<DType> dtype_from_python(PyObject* o);
 // Converts like dtype_from_python. Throws a type error that names `who` for other values.

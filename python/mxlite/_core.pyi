@@ -138,6 +138,11 @@ class NDArray:
         ...
 
     @property
+    def _numpy_dtype(self) -> Any:
+        """NumPy's dtype of the elements; the text "bfloat16" where NumPy does not have the type."""
+        ...
+
+    @property
     def _recorded(self) -> bool:
         """Whether the array is the result of a recorded computation."""
         ...

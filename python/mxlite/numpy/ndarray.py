@@ -88,15 +88,6 @@ def _only_value(self: ndarray, what: str) -> Any:
     return self.asnumpy().reshape(())[()]
 
 
-_dtype_type = NDArray.dtype.__get__
-
-
-def _dtype(self: ndarray) -> Any:
-    """NumPy's dtype of the elements; the text "bfloat16" where NumPy does not have the type."""
-    dtype = _dtype_type(self)
-    return dtype if isinstance(dtype, str) else onp.dtype(dtype)
-
-
 def _item(self: ndarray, *args: Any) -> Any:
     """Return one element as a Python scalar: ``a.item()``, ``a.item(3)``, ``a.item(0, 1)``.
 
@@ -323,7 +314,7 @@ attach(
         "as_np_ndarray": as_np_ndarray,
         "astype": _astype,
         "grad": property(_grad),
-        "dtype": property(_dtype),
+        "dtype": NDArray._numpy_dtype,
         "item": _item,
         "itemsize": property(_itemsize),
         "nbytes": property(_nbytes),
