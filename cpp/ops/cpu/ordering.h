@@ -11,6 +11,8 @@
 
 #include "cpp/core/dtype.h"
 #include "cpp/core/parallel.h"
+#include "cpp/ops/cpu/processor.h"
+#include "cpp/ops/cpu/sort_words.h"
 
 namespace mxlite::cpu {
 
@@ -141,6 +143,11 @@ Entry* radix_passes(Entry* from, Entry* to, int64_t count) {
 // `entries` or `room`, whichever contains the result.
 template <class Entry>
 Entry* sort_entries(Entry* entries, Entry* room, int64_t count) {
+  if constexpr (std::is_same_v<Entry, KeyEntry<uint32_t>>)
+    if (has_avx512()) {
+      sort_words(&entries->word, &room->word, count);
+      return entries;
+    }
   if (count <= kFewEntries) return sort_few(entries, room, count);
   if (count > std::numeric_limits<uint32_t>::max()) {
     std::sort(entries, entries + count);

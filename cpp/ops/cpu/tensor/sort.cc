@@ -265,6 +265,13 @@ void sort_native(KernelContext& ctx, const SortParams& p, Inputs in, Outputs out
   sort_all(ctx, in[0], {v, v.length, p.is_ascend, &out[0]});
 }
 
+// Few elements are sorted in less time than passing the task to a worker takes.
+const char* is_short(const SortParams&, std::span<const TensorSpec> in,
+                     std::span<const TensorSpec>) {
+  constexpr int64_t kFew = 512;
+  return in[0].shape.size() <= kFew ? nullptr : "large";
+}
+
 void argsort_native(KernelContext& ctx, const ArgsortParams& p, Inputs in, Outputs out) {
   const SortView v = sort_view("argsort", p.axis, in[0].shape);
   sort_all(ctx, in[0], {v, v.length, p.is_ascend, nullptr, &out[0]});
@@ -319,6 +326,7 @@ void put_along_axis_native(KernelContext& ctx, const PutAlongAxisParams& p, Inpu
 static const Registration sort_registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel worker_only{.inline_ok = false};  // takes much longer than the output's size
                                                  // suggests
+  ops.cpu_kernel<&sort_native>("sort", {.name = "small", .supports = supports_if<&is_short>()});
   ops.cpu_kernel<&sort_native>("sort", worker_only);
   ops.cpu_kernel<&argsort_native>("argsort", worker_only);
   ops.cpu_kernel<&topk_native>("topk", worker_only);
