@@ -13,6 +13,7 @@
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/convert_run.h"
 #include "cpp/ops/cpu/matrix_vector.h"
+#include "cpp/ops/cpu/narrow_product.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/onednn/engine.h"
 #include "cpp/ops/cpu/packed_product.h"
@@ -292,6 +293,15 @@ bool as_matrix_vector(const Problem& p, const float* a, const float* b, float* c
   return false;
 }
 
+// Computes a product with a small right operand by narrow_product. Returns false for other layouts
+// and processors.
+bool as_narrow_product(const Problem& p, const float* a, const float* b, float* c) {
+  if (p.trans_a || p.alpha != 1 || p.beta != 0 || !is_narrow_product(p.n, p.k) || !has_avx512())
+    return false;
+  narrow_product(p.trans_b, p.m, p.n, p.k, a, p.lda, b, p.ldb, c, p.ldc);
+  return true;
+}
+
 dnnl_status_t sgemm(const Problem& p, const float* a, const float* b, float* c) {
   onednn::engine();  // makes oneDNN use our threads before its first region
   const LibraryThreads threads(product_threads(p));
@@ -330,10 +340,11 @@ dnnl_status_t sgemm_on_copies(const Problem& p, const float* a, const float* b, 
 void run_one(const Problem& p, const void* a, const void* b, void* c) {
   if (p.m == 0 || p.n == 0) return;
   if (is_half(p.dtype)) return run_half(p, a, b, c);
-  if (p.dtype != DType::kFloat32 || is_small_gemm(p.m, p.n, p.k)) return run_native(p, a, b, c);
+  if (p.dtype != DType::kFloat32) return run_native(p, a, b, c);
   const auto *fa = static_cast<const float*>(a), *fb = static_cast<const float*>(b);
   auto* const fc = static_cast<float*>(c);
-  if (as_matrix_vector(p, fa, fb, fc)) return;
+  if (as_matrix_vector(p, fa, fb, fc) || as_narrow_product(p, fa, fb, fc)) return;
+  if (is_small_gemm(p.m, p.n, p.k)) return run_native(p, a, b, c);
   const auto status = is_slow_for_avx2(p) ? sgemm_on_copies(p, fa, fb, fc) : sgemm(p, fa, fb, fc);
   if (status != dnnl_success) run_native(p, a, b, c);
 }

@@ -1,5 +1,7 @@
 #include "cpp/ops/cpu/matrix_vector.h"
 
+#include <immintrin.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -11,7 +13,7 @@ namespace {
 
 using Vec [[gnu::vector_size(32)]] = float;
 constexpr int64_t kLanes = 8, kStep = 2 * kLanes;
-constexpr int64_t kRows = 4;  // number of rows read concurrently
+constexpr int64_t kRows = 4;  // number of rows read concurrently; the totals need 4
 
 Vec load(const float* p) {
   Vec v;
@@ -31,10 +33,22 @@ void some_rows(const MatrixVector& p, int64_t row) {
       sums[r][1] += load(a + r * p.stride + j + kLanes) * x1;
     }
   }
+  float totals[kCount];
+  if constexpr (kCount == kRows) {  // pairs of lanes are added, so that no lane is read by itself
+    const auto pair = [&](int64_t r) {
+      return _mm256_hadd_ps(sums[r][0] + sums[r][1], sums[r + 1][0] + sums[r + 1][1]);
+    };
+    const __m256 all = _mm256_hadd_ps(pair(0), pair(2));
+    _mm_storeu_ps(totals, _mm256_castps256_ps128(all) + _mm256_extractf128_ps(all, 1));
+  } else {
+    for (int64_t r = 0; r < kCount; ++r) {
+      const Vec both = sums[r][0] + sums[r][1];
+      totals[r] = 0;
+      for (int64_t lane = 0; lane < kLanes; ++lane) totals[r] += both[lane];
+    }
+  }
   for (int64_t r = 0; r < kCount; ++r) {
-    const Vec both = sums[r][0] + sums[r][1];
-    float sum = 0;
-    for (int64_t lane = 0; lane < kLanes; ++lane) sum += both[lane];
+    float sum = totals[r];
     for (int64_t tail = j; tail < p.columns; ++tail) sum += a[r * p.stride + tail] * p.x[tail];
     if (p.start) sum += p.start[row + r];
     p.y[row + r] = p.relu && sum < 0 ? 0.0f : sum;  // keeps NaN

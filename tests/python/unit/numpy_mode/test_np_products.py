@@ -264,3 +264,12 @@ def test_in_place():
 def test_errors(call, error, text):
     with pytest.raises(error, match=text):
         call(of(numbers(2, 3)))
+
+
+@pytest.mark.parametrize("n", [1, 3, 16, 20, 64, 77, 130])
+@pytest.mark.parametrize("m", [1, 4, 7, 300])
+def test_small_right_operand(m, n):
+    a, b = numbers(m, 33, dtype="float32"), numbers(33, n, dtype="float32")
+    wanted = a.astype("float64") @ b
+    for result in (np.dot(of(a), of(b)), np.inner(of(a), of(b.T.copy()))):
+        onp.testing.assert_allclose(result.asnumpy(), wanted, rtol=1e-4, atol=1e-4)
