@@ -11,6 +11,7 @@
 #include "cpp/engine/write_line.h"
 #include "cpp/graph/trace.h"
 #include "cpp/ops/tensor/reshape_to.h"
+#include "cpp/ops/tensor/slice.h"
 #include "cpp/python/array_handles.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
@@ -71,6 +72,96 @@ NDArrayRef slice_view(const NDArrayRef& a, int64_t begin, int64_t end, bool drop
     }
   }
   return a->strided(shape, strides, offset);
+}
+
+// The elements of one axis that an item of a key selects.
+struct Selected {
+  int64_t first, end, step, count;
+};
+
+Selected selected_by(PyObject* item, int axis, int64_t size) {
+  if (PySlice_Check(item)) {
+    Py_ssize_t first = 0, end = 0, step = 0;
+    if (PySlice_Unpack(item, &first, &end, &step) < 0) throw py::error_already_set();
+    const Py_ssize_t count = PySlice_AdjustIndices(size, &first, &end, step);
+    return {first, end, step, count};
+  }
+  const auto number = py::reinterpret_steal<py::object>(PyNumber_Long(item));
+  if (!number) throw py::error_already_set();
+  int overflow = 0;
+  int64_t index = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  MX_CHECK_KIND(!overflow && index >= -size && index < size, ErrorKind::kIndex, "index ",
+                std::string(py::str(number)), " is out of bounds for axis ", axis, " with size ",
+                size);
+  if (index < 0) index += size;
+  return {index, index + 1, 1, 1};
+}
+
+// Returns whether the selected elements are adjacent in a contiguous array of these sizes.
+bool are_adjacent(const SmallVector<Selected, 6>& selected, const Shape& sizes) {
+  bool inside = true;  // whether all axes after this one are whole
+  for (int axis = sizes.ndim() - 1; axis >= 0; --axis) {
+    const Selected& s = selected[static_cast<size_t>(axis)];
+    if (s.count == 0 || (s.count > 1 && (s.step != 1 || !inside))) return false;
+    inside = inside && s.count == sizes[axis];
+  }
+  return true;
+}
+
+// Returns the elements that numbers, slices and None (a new axis) select, with an item for each
+// axis of the array: if `may_view` and they are adjacent, a view, else a copy.
+NDArrayRef basic_index(const NDArrayRef& a, const py::list& items, bool may_view) {
+  const Shape& sizes = a->shape();
+  SmallVector<Selected, 6> selected;
+  Shape shape;
+  Strides strides;
+  int64_t offset = a->offset();
+  bool whole = true;
+  for (const py::handle& item : items) {
+    if (item.is_none()) {
+      shape.push_back(1);
+      strides.push_back(1);
+      continue;
+    }
+    const auto axis = static_cast<int>(selected.size());
+    const Selected s = selected_by(item.ptr(), axis, sizes[axis]);
+    if (may_view) offset += s.first * a->strides()[axis];
+    if (PySlice_Check(item.ptr())) {
+      shape.push_back(s.count);
+      strides.push_back(may_view ? a->strides()[axis] : 1);
+    }
+    whole = whole && s.count == sizes[axis] && s.step == 1;
+    selected.push_back(s);
+  }
+  if (shape.ndim() == 0 && !a->is_numpy()) {  // 1.x has no 0-d arrays
+    shape.push_back(1);
+    strides.push_back(1);
+  }
+  if (whole && (a->contiguous() || !may_view)) return reshape_view(a, shape);
+  if (may_view && are_adjacent(selected, sizes))
+    return a->strided(shape, a->contiguous() ? contiguous_strides(shape) : strides, offset);
+  auto params = std::make_shared<SliceParams>();
+  Shape sliced;
+  for (int axis = 0; axis < sizes.ndim(); ++axis) {
+    const Selected& s = selected[static_cast<size_t>(axis)];
+    std::optional<int64_t> begin, end, step;  // stay empty for a whole axis, so that a traced
+                                              // graph also works for other sizes
+    if (s.count == 0) {
+      begin = end = 0;
+      step = 1;
+    } else if (s.count != sizes[axis] || s.step != 1) {
+      begin = s.first;
+      if (s.end >= 0) end = s.end;  // a negative step ends before element 0 at None
+      step = s.step;
+    }
+    params->begin.push_back(begin);
+    params->end.push_back(end);
+    params->step.push_back(step);
+    sliced.push_back(s.count);
+  }
+  NDArrayRef result = autograd::call(ops().get("slice"), params, {&a, 1},
+                                     {.device = a->device(), .origin = current_origin()})[0];
+  return sliced == shape ? result : reshape_view(result, shape);
 }
 
 void bind_attributes() {
@@ -173,6 +264,9 @@ void bind_copies() {
         return reshape_view(a, shape_from_python(shape, "reshape"));
       },
       py::arg("shape"), "Same memory, other shape; every dimension given.");
+  method("_basic_index", &basic_index, py::arg("items"), py::arg("may_view"),
+         "The elements that a number, slice or None for each axis select; adjacent ones share "
+         "memory if `may_view`.");
   method("_slice_view", &slice_view, py::arg("begin"), py::arg("end"), py::arg("drop_axis"),
          "Rows of axis 0, sharing memory.");
   method(

@@ -118,6 +118,10 @@ class NDArray:
         """Make this object refer to the other's memory."""
         ...
 
+    def _basic_index(self, items: list, may_view: bool) -> NDArray:
+        """The elements that a number, slice or None for each axis select; adjacent ones share memory if `may_view`."""
+        ...
+
     def _basic_indexing_slice_is_contiguous(self, *args: Any, **kwargs: Any) -> Any:
         """_basic_indexing_slice_is_contiguous"""
         ...

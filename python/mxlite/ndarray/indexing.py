@@ -24,7 +24,6 @@ from ..base import (
 from .array_like import host_array
 from .ndarray import attach
 
-_slice = _core.op("slice")
 _gather = _core.op("gather_nd")
 
 
@@ -69,51 +68,7 @@ def _check_items(items: list[Any]) -> None:
 
 def _basic(array: NDArray, items: list[Any]) -> NDArray:
     """Index with ints, slices and None only."""
-    begin: list[int | None] = []
-    end: list[int | None] = []
-    step: list[int | None] = []
-    out_shape: list[int] = []
-    whole = True
-    axis = 0
-    for item in items:
-        if item is None:
-            out_shape.append(1)
-            continue
-        size = array.shape[axis]
-        if isinstance(item, slice):
-            first, last, stride = item.indices(size)
-            count = len(range(first, last, stride))
-            whole = whole and count == size and stride == 1
-            out_shape.append(count)
-            begin.append(first)
-            # A slice with a negative step that includes element 0 ends at None.
-            end.append(None if last < 0 else last)
-            step.append(stride)
-            if count == 0:
-                begin[-1], end[-1], step[-1] = 0, 0, 1
-        else:
-            index = _int_index(item, axis, size)
-            whole = whole and size == 1
-            begin.append(index)
-            end.append(index + 1)
-            step.append(1)
-        axis += 1
-    shape = tuple(out_shape) or (() if array._numpy else (1,))
-    if whole:
-        return array._reshape_view(shape)
-    if _is_viewable(array):
-        ranges = [
-            range(first or 0, -1 if last is None else last, stride or 1)
-            for first, last, stride in zip(begin, end, step)
-        ]
-        if 0 not in out_shape and _is_contiguous(ranges, array.shape):
-            return _contiguous_view(array, ranges, shape)
-    # Whole axes get None, so that a traced graph also works for other sizes.
-    for i, size in enumerate(array.shape):
-        if (begin[i], end[i], step[i]) == (0, size, 1):
-            begin[i] = end[i] = step[i] = None
-    result = _slice(array, begin=tuple(begin), end=tuple(end), step=tuple(step))
-    return result if result.shape == shape else result._reshape_view(shape)
+    return array._basic_index(items, _is_viewable(array))
 
 
 def _is_viewable(array: NDArray) -> bool:
@@ -129,20 +84,6 @@ def _is_contiguous(ranges: Sequence[range], shape: tuple[int, ...]) -> bool:
             return False
         inside = inside and len(numbers) == size
     return True
-
-
-def _contiguous_view(array: NDArray, ranges: list[range], shape: tuple[int, ...]) -> NDArray:
-    extents = array.shape
-    if all(len(numbers) == size for numbers, size in zip(ranges[1:], extents[1:])):
-        rows = ranges[0]
-        view = array._slice_view(rows[0], rows[-1] + 1, False)
-        return view if view.shape == shape else view._reshape_view(shape)
-    first, count = 0, 1
-    for numbers, size in zip(ranges, extents):
-        first = first * size + numbers[0]
-        count *= len(numbers)
-    flat = array._reshape_view((array.size,))._slice_view(first, first + count, False)
-    return flat._reshape_view(shape)
 
 
 def _slice_is_contiguous(slc_key: tuple[Any, ...], shape: tuple[int, ...]) -> bool:

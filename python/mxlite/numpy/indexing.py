@@ -238,10 +238,8 @@ def getitem(self: ndarray, key: Any) -> ndarray:
                 if self.ndim > 1:
                     return self._slice_view(key, key + 1, True)
                 return self._slice_view(key, key + 1, False)._reshape_view(())
-    elif kind is slice and key.step is None and self.ndim and plain._is_viewable(self):
-        first, last, _ = key.indices(self.shape[0])
-        if first < last:
-            return self._slice_view(first, last, False)
+    elif kind is slice and self.ndim:
+        return plain._basic(self, [key, *[_WHOLE] * (self.ndim - 1)])  # type: ignore[return-value]
     elif (items := _plain_items(self, key)) is not None:
         if type(items[-1]) is int and plain._is_viewable(self):  # an element
             places = zip(items, self.shape, self._strides)
