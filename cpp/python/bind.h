@@ -11,6 +11,7 @@ void bind_device(py::module_& m);
 void bind_array(py::module_& m);      // NDArray: attributes, conversion, waiting
 void bind_operators(py::module_& m);  // NDArray: + - * / ** and comparisons
 void bind_numpy(py::module_& m);      // NumPy and DLPack
+void bind_searching(py::module_& m);  // results whose size or validity depends on values
 void bind_ops(py::module_& m);
 void bind_autograd(py::module_& m);
 void bind_graph(py::module_& m);

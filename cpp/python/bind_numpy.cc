@@ -155,6 +155,22 @@ py::array as_numpy(const NDArrayRef& a) {
   return out;
 }
 
+// Returns a read-only array on the same memory, or a copy of values that NumPy cannot read there.
+// Must not outlive the call of the function that reads it, because later tasks may write.
+py::array host_view(py::handle array) {
+  const NDArrayRef& a = array_of(array.ptr());
+  if (a->is_traced() || on_gpu(*a) || has_no_numpy_dtype(*a)) return as_numpy(a);
+  a->wait_to_read();
+  std::vector<py::ssize_t> strides;
+  for (const int64_t stride : a->strides())
+    strides.push_back(stride * static_cast<int64_t>(dtype_size(a->dtype())));
+  const std::vector<py::ssize_t> shape(a->shape().begin(), a->shape().end());
+  py::array view(py::reinterpret_borrow<py::dtype>(numpy_dtype(a->dtype())), shape, strides,
+                 a->data(), array);
+  py::detail::array_proxy(view.ptr())->flags &= ~py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
+  return view;
+}
+
 // Shares the memory of a contiguous or strided NumPy array and keeps the array alive.
 NDArrayRef from_numpy(py::array source) {
   const DType dtype = dtype_of(source);
@@ -199,6 +215,9 @@ void bind_numpy(py::module_& m) {
   py::dtype::of<float>();
   method("asnumpy", &as_numpy,
          "Wait and copy into a NumPy array (bfloat16: ml_dtypes when installed, else float32).");
+  method("_host_view", &host_view,
+         "The values as read-only NumPy array on the same memory, or a copy where that is "
+         "impossible;\nonly for functions that do not return it.");
   method("_write_numpy", &write_from_numpy, py::arg("source"), "Overwrite with NumPy values.");
   method(
       "__dlpack__",

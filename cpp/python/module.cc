@@ -82,7 +82,7 @@ PYBIND11_MODULE(_core, m) {
                           bind_profiler,     bind_io,
                           bind_record,       bind_rtc,
                           bind_text_rows,    bind_image_pipeline,
-                          bind_embedding})
+                          bind_embedding,    bind_searching})
     bind(m);
   make_registration_optional(m);
   add_text_signatures(m);

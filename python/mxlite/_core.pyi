@@ -136,6 +136,12 @@ class NDArray:
         """0 null, 1 write, 2 add."""
         ...
 
+    def _host_view(self: Any) -> np.ndarray[Any, Any]:
+        """The values as read-only NumPy array on the same memory, or a copy where that is impossible;
+        only for functions that do not return it.
+        """
+        ...
+
     @property
     def _numpy(self: Any) -> bool:
         """Whether the array is of numpy mode's class; so are the results of operators on it."""
@@ -2149,6 +2155,11 @@ def backward(heads: list[Any], head_grads: Any, retain_graph: bool, train_mode: 
     Compute gradients of heads into the variables' grad arrays.
     """
 
+def bincount(array: NDArray, bins: int) -> NDArray:
+    """
+    How often each integer below `bins` occurs; there must be no others.
+    """
+
 def bind_arguments(
     op: Any, args: tuple[Any, ...], kwargs: dict[Any, Any], shapes: bool = True
 ) -> tuple[Any, ...]:
@@ -2429,6 +2440,11 @@ def exchange_fresh_grad(array: Any, fresh: bool) -> bool:
     Set _fresh_grad of any array; returns the old value.
     """
 
+def extremes(array: NDArray) -> tuple[int, int]:
+    """
+    (smallest, largest) element of integers or bools, of which there is at least one.
+    """
+
 def foreach_outputs(
     body: Subgraph, data: Sequence[tuple[Node, int]], states: Sequence[tuple[Node, int]]
 ) -> list[tuple[Node, int]]:
@@ -2661,6 +2677,12 @@ def new_subgraph(name: str, count: int) -> tuple[Any, ...]:
     A name that no other subgraph has, and variables for the arguments of its function.
     """
 
+def nonzero(array: NDArray, flat: bool = False) -> list[NDArray]:
+    """
+    Coordinates of elements that are not 0, an int64 vector for each axis; one vector of
+    positions in the flattened array if `flat`.
+    """
+
 def normal_parts(array: Any) -> tuple[NDArray, NDArray, NDArray]:
     """
     (values, indices, indptr or None) of a sparse array in the normal form.
@@ -2819,6 +2841,12 @@ def save_arrays(arrays: Sequence[Any], names: Sequence[str], write: Any) -> None
 def scoped_attrs(attr: Any = None) -> dict[str, str]:
     """
     Attributes of the current scope updated by attr, keys as files have them.
+    """
+
+def searchsorted(sorted: NDArray, values: NDArray, right: bool) -> NDArray:
+    """
+    Number of elements of an ascending vector that are smaller than each value, or not larger
+    if `right`.
     """
 
 def seed(seed: int, ctx: Any = None) -> None:

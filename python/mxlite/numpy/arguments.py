@@ -89,10 +89,13 @@ def real_array(value: Any, who: str) -> ndarray:
 
 
 def values_of(value: Any, who: str, why: str) -> np.ndarray[Any, Any]:
-    """Return an argument as official array; raise DynamicShapeError while a graph is traced."""
+    """Return an argument as official array; raise DynamicShapeError while a graph is traced.
+
+    The array may be a view of the argument, so results must not share its memory.
+    """
     if isinstance(value, NDArray):
         refuse_traced(value, who, why)
-        return value.asnumpy()
+        return value._host_view()
     return np.asarray(value)
 
 
@@ -112,6 +115,19 @@ def check_bounds(indices: np.ndarray[Any, Any], axis: int, size: int, what: str 
         raise IndexError_(
             f"{what} {int(bad.flat[0])} is out of bounds for axis {axis} with size {size}"
         )
+
+
+def has_negative(indices: ndarray, axis: int, size: int, what: str = "index") -> bool:
+    """Return whether one of an array of integers is negative.
+
+    Raises IndexError if one is out of bounds of an axis.
+    """
+    if not indices.size:
+        return False
+    low, high = _core.extremes(indices)
+    if low < -size or high >= size:
+        check_bounds(indices._host_view(), axis, size, what)
+    return low < 0
 
 
 def axis_in(axis: Any, ndim: int, who: str) -> int:
@@ -167,7 +183,10 @@ def common_dtype(dtypes: Iterable[Any]) -> Any:
 def promote(arrays: Sequence[ndarray]) -> Sequence[ndarray]:
     """Return the arrays in their common dtype."""
     first = arrays[0].dtype
-    if all(a.dtype is first for a in arrays):
+    for a in arrays:
+        if a.dtype is not first:
+            break
+    else:
         return arrays
     dtype = common_dtype(a.dtype for a in arrays)
     return [a if a.dtype == dtype else _cast(a, dtype=dtype) for a in arrays]

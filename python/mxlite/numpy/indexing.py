@@ -18,7 +18,7 @@ from ..base import IndexError_, TracedWriteError, TypeError_
 from ..ndarray import NDArray
 from ..ndarray import indexing as plain
 from ..ndarray.array_like import host_array
-from .arguments import check_bounds, fill_array, from_host, refuse_traced
+from .arguments import check_bounds, fill_array, from_host, has_negative, is_real, refuse_traced
 from .manipulation import expand_to
 from .ndarray import attach, ndarray
 
@@ -48,7 +48,7 @@ def _index_values(item: Any) -> Any:
             if item.dtype == np.bool_:
                 refuse_traced(item, "index", "a mask selects a number of elements")
             return item
-        values = item.asnumpy()
+        values = item._host_view()
     else:
         if isinstance(item, (list, tuple)) and any(isinstance(part, NDArray) for part in item):
             item = [part.asnumpy() if isinstance(part, NDArray) else part for part in item]
@@ -212,6 +212,20 @@ def _plain_items(array: ndarray, key: Any) -> list[Any] | None:
     return [*key, *[_WHOLE] * (array.ndim - len(key))]
 
 
+def _at_array(array: ndarray, key: ndarray) -> ndarray | None:
+    """Return the elements at integers, or at a mask, that are the whole key, else None."""
+    ndim = key.ndim
+    if key.dtype != np.bool_:
+        if not array.ndim or is_real(key.dtype):
+            return None
+        has_negative(key, 0, array.shape[0])
+        return _take(array, key, axis=0, mode="wrap")
+    if not 0 < ndim <= array.ndim or key.shape != array.shape[:ndim]:
+        return None
+    rows = array if ndim == 1 else array._reshape_view((key.size, *array.shape[ndim:]))
+    return _take(rows, _core.nonzero(key, flat=True)[0], axis=0)
+
+
 def getitem(self: ndarray, key: Any) -> ndarray:
     """Return ``self[key]``.
 
@@ -247,6 +261,10 @@ def getitem(self: ndarray, key: Any) -> ndarray:
                 at = sum(plain._int_index(i, k, n) * s for k, (i, n, s) in enumerate(places))
                 return self._strided_view((), (), at)
         return plain._basic(self, items)  # type: ignore[return-value]
+    elif kind is ndarray and not key._traced and key.ctx == self.ctx and plain._is_viewable(self):
+        found = _at_array(self, key)
+        if found is not None:
+            return found
     elif kind is np.ndarray or kind is list or (kind is ndarray and not key._traced):
         values = _index_values(key)
         if self.ndim and values.dtype != np.bool_:

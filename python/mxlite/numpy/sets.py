@@ -67,15 +67,14 @@ def unique(
     refuse_traced(a, "unique", DYNAMIC_SIZE)
     only_values = not (return_index or return_inverse or return_counts)
     if axis is None and only_values and not _core.is_recording():
-        if is_real(a.dtype):  # NumPy's table of hashes is faster than a sort
-            values = a.asnumpy().astype(official_dtype(a.dtype), copy=False)
-            return from_host(np.unique(values), a.ctx, a.dtype)
-        values = sort(a, None).asnumpy()
+        values = sort(a, None)._host_view().astype(official_dtype(a.dtype), copy=False)
         first = np.ones(values.shape, np.bool_)
         np.not_equal(values[1:], values[:-1], out=first[1:])
+        if is_real(a.dtype) and values.size and values[-1] != values[-1]:  # NaN are last
+            first[np.searchsorted(values, values[-1]) + 1 :] = False
         return from_host(values[first], a.ctx, a.dtype)
     official: Any = np.unique  # its overloads know no variable flags
-    _, index, *others = official(a.asnumpy(), True, return_inverse, return_counts, axis)
+    _, index, *others = official(a._host_view(), True, return_inverse, return_counts, axis)
     flat, place = flatten_for(a, axis, "unique")
     values = _take(flat, from_host(index, a.ctx, np.int64), axis=place)
     found = [index, *others] if return_index else others
@@ -141,7 +140,7 @@ def isin(
     """Return a bool array: whether each element is in ``test_elements`` (not in if ``invert``)."""
     element = as_array(element, "isin")
     one, other = _flat_pair(element, test_elements, "isin")
-    found = np.isin(one.asnumpy(), other.asnumpy(), assume_unique, invert)
+    found = np.isin(one._host_view(), other._host_view(), assume_unique, invert)
     return from_host(found.reshape(element.shape), element.ctx)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from .. import _core
 from ..base import IndexError_, NotSupportedError, ShapeError, TypeError_, ValueError_
 from ..ndarray import NDArray
+from ..ndarray import indexing as plain
 from .arguments import (
     DYNAMIC_SIZE,
     as_array,
@@ -24,6 +25,8 @@ from .arguments import (
     check_bounds,
     flatten_for,
     from_host,
+    has_negative,
+    is_real,
     promote,
     refuse_traced,
     store,
@@ -57,6 +60,7 @@ __all__ = [
 _sort = _core.op("sort")
 _argsort = _core.op("argsort")
 _take = _core.op("take")
+_take_along = _core.op("_take_along_axis")
 _gather = _core.op("gather_nd")
 _where = _core.op("where")
 _sum = _core.op("_np_sum")
@@ -156,19 +160,21 @@ def nonzero(a: Any) -> tuple[ndarray, ...]:
     """
     a = as_array(a, "nonzero")
     refuse_traced(a, "nonzero", DYNAMIC_SIZE)
-    return tuple(from_host(index, a.ctx) for index in np.atleast_1d(a.asnumpy()).nonzero())
+    return tuple(_core.nonzero(a if a.ndim else a._reshape_view((1,))))  # type: ignore[arg-type]
 
 
 def argwhere(a: Any) -> ndarray:
     """Return the int64 indices of elements that are not 0 as rows: shape (count, ndim)."""
     a = as_array(a, "argwhere")
     refuse_traced(a, "argwhere", DYNAMIC_SIZE)
-    return from_host(np.argwhere(a.asnumpy()), a.ctx)
+    return from_host(np.argwhere(a._host_view()), a.ctx)
 
 
 def flatnonzero(a: Any) -> ndarray:
     """Return the int64 indices of elements of the flattened array that are not 0."""
-    return nonzero(flatten_for(a, None, "flatnonzero")[0])[0]
+    a = as_array(a, "flatnonzero")
+    refuse_traced(a, "flatnonzero", DYNAMIC_SIZE)
+    return _core.nonzero(a, flat=True)[0]  # type: ignore[return-value]
 
 
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> ndarray:
@@ -236,7 +242,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> ndar
     v = as_array(v, "searchsorted")
     one, other = promote([a, v])
     if not (one._traced or other._traced):
-        return from_host(np.searchsorted(one.asnumpy(), other.asnumpy(), side), a.ctx)  # type: ignore[call-overload]
+        return _core.searchsorted(one, other, side == "right")  # type: ignore[return-value]
     name = "broadcast_lesser" if side == "left" else "broadcast_lesser_equal"
     below = _core.op(name)(one, other._reshape_view((*other.shape, 1)))
     return _sum(_cast(below, dtype="int64"), axis=-1)
@@ -269,17 +275,17 @@ def take(
         raise ValueError_(f"take: mode must be 'raise', 'clip' or 'wrap', got {mode!r}")
     if isinstance(indices, NDArray) and (indices._traced or mode != "raise"):
         places = as_array(indices, "take")
+    elif isinstance(indices, ndarray) and indices.dtype == np.int64 and indices.ctx == a.ctx:
+        has_negative(indices, axis, a.shape[axis], "take: index")
+        places, mode = indices, "wrap"  # turns checked negative indices into positions
     else:
         values = values_of(indices, "take", "")
         if values.dtype != np.int64:
             values = values.astype(np.int64)
         if mode == "raise":
             check_bounds(values, axis, a.shape[axis], "take: index")
-            mode = "wrap"  # turns checked negative indices into positions
-        if isinstance(indices, ndarray) and indices.dtype == np.int64 and indices.ctx == a.ctx:
-            places = indices
-        else:
-            places = from_host(values, a.ctx)
+            mode = "wrap"
+        places = from_host(values, a.ctx)
     if mode == "raise":  # gather_nd checks the indices when it runs
         places = _cast(places, dtype="int64")
         found = _gather(moveaxis(a, axis, 0), places._reshape_view((1, *places.shape)))
@@ -315,6 +321,12 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> ndarray:
     shape = (*lead, indices.shape[axis], *rest)
     arr = expand_to(arr, (*lead, length, *rest))
     inner = prod(rest)
+    if plain._is_viewable(arr) and not indices._traced and not is_real(indices.dtype):
+        places = expand_to(indices, shape)
+        if has_negative(indices, axis, length, "take_along_axis: index"):
+            places = _core.op("_mod_scalar")(_cast(places, dtype="int64"), scalar=length)
+        return _take_along(arr, places, axis=axis)
+    # The operator above does not add the gradients of indices that occur more than once.
     start = np.arange(prod(lead)).reshape(-1, 1, 1) * (length * inner) + np.arange(inner)
     if indices._traced:
         wrapped = _core.op("_mod_scalar")(_cast(indices, dtype="int64"), scalar=length)

@@ -126,22 +126,21 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> ndarray:
     if minlength < 0:
         raise ValueError_(f"bincount: minlength must be at least 0, got {minlength}")
     refuse_traced(array, "bincount", DYNAMIC_SIZE)
-    values = array.asnumpy()
-    if not np.can_cast(values.dtype, np.intp):
-        values = values.astype(np.int64)
-    if values.ndim != 1:
-        raise ValueError_(f"bincount: x must have 1 dimension, got {values.ndim}")
-    if values.size and values.min() < 0:
-        raise ValueError_(f"bincount: x must be at least 0, got {values.min()}")
+    if array.ndim != 1:
+        raise ValueError_(f"bincount: x must have 1 dimension, got {array.ndim}")
+    low, high = _core.extremes(array) if array.size else (0, -1)
+    if low < 0:
+        raise ValueError_(f"bincount: x must be at least 0, got {low}")
+    count = max(high + 1, minlength)
     if weights is None:
-        return from_host(np.bincount(values, minlength=minlength), array.ctx)
+        numbers = array if array.size else _cast(array, dtype="int64")
+        return _core.bincount(numbers, count)  # type: ignore[return-value]
     added = as_array(weights, "bincount")
     if added.shape != array.shape:
         raise ValueError_(
             f"bincount: weights must have the shape of x, {array.shape}, got {added.shape}"
         )
-    count = max(int(values.max(initial=-1)) + 1, minlength)
-    places = from_host(values[None], array.ctx, np.int64)
+    places = _cast(array, dtype="int64")._reshape_view((1, array.size))
     return _add_at(added, places, shape=(count,))
 
 

@@ -292,11 +292,13 @@ void along_axis(const Shape& shape, int axis, const TensorRef& index, const int6
                 auto fn) {
   const SortView v = sort_view("_take_along_axis", axis, shape);
   const int64_t k = v.outer * v.inner == 0 ? 0 : index.size() / (v.outer * v.inner);
-  for (int64_t i = 0; i < index.size(); ++i) {
-    const int64_t o = i / (k * v.inner);
-    fn((o * v.length + std::clamp<int64_t>(indices[i], 0, v.length - 1)) * v.inner + i % v.inner,
-       i);
-  }
+  cpu::parallel_for(v.outer * k, 4 * v.inner, [&](int64_t row) {
+    const int64_t first = row / k * v.length;
+    for (int64_t j = 0; j < v.inner; ++j) {
+      const int64_t i = row * v.inner + j;
+      fn((first + std::clamp<int64_t>(indices[i], 0, v.length - 1)) * v.inner + j, i);
+    }
+  });
 }
 
 void take_along_axis_native(KernelContext& ctx, const AlongAxisParams& p, Inputs in, Outputs out) {

@@ -322,3 +322,51 @@ def test_dynamic_sizes_in_a_graph(name):
     net = Call(getattr(np, name))
     net.hybridize()  # the block runs operator by operator
     assert_same(parts(net(of(M))), parts(getattr(onp, name)(M)))
+
+
+@pytest.mark.parametrize(
+    "count", [1, 15, 16, 17, 64, 65, 128, 129, 256, 257, 1000, 70_000, 300_001]
+)
+@pytest.mark.parametrize("kinds", [2, 50, None])
+def test_long_sorts(count, kinds):
+    rng = onp.random.default_rng(count)
+    values = rng.normal(size=count) if kinds is None else rng.integers(0, kinds, count)
+    for given in (values, -onp.sort(-values), onp.where(values > 1, onp.nan, values)):
+        a = given.astype("float32")
+        onp.testing.assert_array_equal(np.sort(of(a), axis=None).asnumpy(), onp.sort(a))
+        onp.testing.assert_array_equal(np.unique(of(a)).asnumpy(), onp.unique(a))
+    whole = (values * 1e7).astype("int32")
+    onp.testing.assert_array_equal(np.sort(of(whole)).asnumpy(), onp.sort(whole))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int64", "float16", "float32"])
+def test_long_searches(dtype):
+    rng = onp.random.default_rng(5)
+    values = rng.integers(0, 2 if dtype == "bool" else 100, (701, 37, 5)).astype(dtype)
+    values[3:200] = 0
+    a = of(values)
+    assert_same(parts(np.nonzero(a)), values.nonzero())
+    assert_same([np.flatnonzero(a)], [onp.flatnonzero(values)])
+    ascending = onp.sort(values[:, 0, 0])
+    for side in ("left", "right"):
+        found = np.searchsorted(of(ascending), a, side)
+        assert_same([found], [onp.searchsorted(ascending, values, side)])
+    flat = values.reshape(-1)
+    if onp.dtype(dtype).kind != "f":
+        assert_same([np.bincount(of(flat))], [onp.bincount(flat)])
+        assert_same(
+            [np.bincount(of(flat[:50]), minlength=300)], [onp.bincount(flat[:50], minlength=300)]
+        )
+    places = rng.integers(-37, 37, (701, 11, 5)).astype("int32")
+    taken = onp.take_along_axis(values, places, 1)
+    assert_same([np.take_along_axis(a, of(places), 1)], [taken])
+    assert_same([a[of(places[:, 0, 0])]], [values[places[:, 0, 0]]])
+    assert_same([a[of(values != 0)]], [values[values != 0]])
+
+
+def test_searches_of_nan():
+    values = onp.sort(onp.array([2.0, onp.nan, 1, onp.nan, -onp.inf, -0.0, 0.0], "float32"))
+    for side in ("left", "right"):
+        found = np.searchsorted(of(values), of(values), side)
+        assert_same([found], [onp.searchsorted(values, values, side)])
+    assert_same(parts(np.nonzero(of(values))), values.nonzero())
