@@ -29,9 +29,9 @@ from .sorting import sort, take_along_axis
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
-_sum = _core.op("_np_sum")
 _where = _core.op("where")
 _take = _core.op("take")
+_slice_axis = _core.op("slice_axis")
 
 # Weight of the sorted element at ceil(p), as a function of the fractional part of the position p;
 # the element at floor(p) has the remaining weight.
@@ -47,8 +47,14 @@ _METHODS: dict[str, Callable[[Any], Any]] = {
 def _flat_last(a: ndarray, axes: tuple[int, ...]) -> ndarray:
     """Move axes to the end and join them."""
     kept = [i for i in range(a.ndim) if i not in axes]
-    moved = moveaxis(a, axes, tuple(range(len(kept), a.ndim))) if axes else a
+    last = tuple(range(len(kept), a.ndim))
+    moved = a if axes == last else moveaxis(a, axes, last)
     return moved._reshape_view((*(a.shape[i] for i in kept), math.prod(a.shape[i] for i in axes)))
+
+
+def _element(rows: ndarray, place: int) -> ndarray:
+    """Return one element of each row, with the axis."""
+    return _slice_axis(rows, axis=-1, begin=place, end=place + 1)
 
 
 def _quantile(
@@ -70,10 +76,9 @@ def _quantile(
     if not length:
         raise ValueError_(f"{who}: a must have at least one element along the axes, got none")
     flat = wanted.reshape(-1)
-    is_nan = rows != rows
     if skip_nan:
         refuse_traced(array, who, "the number of elements that are not NaN must be known")
-        ordered = sort(_where(is_nan, full_like(rows, math.inf), rows))
+        ordered = sort(_where(rows != rows, full_like(rows, math.inf), rows))
         counts = np.count_nonzero(~np.isnan(rows.asnumpy()), axis=-1, keepdims=True)
         position = flat * np.maximum(counts - 1, 0)
     else:
@@ -81,13 +86,19 @@ def _quantile(
     position = np.rint(position) if method == "nearest" else position
     low = np.floor(position)
     wide = common_dtype((array.dtype, np.float32))  # dtype in which elements are weighted
-    first, last = (
-        take_along_axis(ordered, from_host(place.astype(np.int64), array.ctx), -1)
-        if skip_nan
-        else _take(ordered, from_host(place.astype(np.int64), array.ctx), axis=-1)
-        for place in (low, np.ceil(position))
-    )
-    between = from_host(_METHODS[method](position - low), array.ctx, wide)
+    between: Any = _METHODS[method](position - low)
+    if position.size == 1:
+        places = (int(low.item()), math.ceil(position.item()))
+        first, last = (_element(ordered, place) for place in places)
+        between = float(between.item())
+    else:
+        first, last = (
+            take_along_axis(ordered, from_host(place.astype(np.int64), array.ctx), -1)
+            if skip_nan
+            else _take(ordered, from_host(place.astype(np.int64), array.ctx), axis=-1)
+            for place in (low, np.ceil(position))
+        )
+        between = from_host(between, array.ctx, wide)
     if wide != array.dtype:
         first, last = first.astype(wide), last.astype(wide)
     result: Any = first + (last - first) * between
@@ -95,10 +106,11 @@ def _quantile(
     if skip_nan:
         empty = np.where(counts > 0, 0.0, math.nan)
         result = result + from_host(empty, array.ctx, array.dtype)
-    else:  # the result of a row with NaN is NaN
-        poison = _where(is_nan, rows, full_like(rows, 0.0))
-        result = result + _sum(poison, axis=-1, keepdims=True)
-    result = moveaxis(result, -1, 0)
+    else:  # the result of a row with NaN, which is then the last one, is NaN
+        largest = _element(ordered, length - 1)
+        result = result + _where(largest != largest, largest, full_like(largest, 0.0))
+    if flat.size > 1:
+        result = moveaxis(result, -1, 0)
     rest = tuple(1 if i in axes else n for i, n in enumerate(array.shape)) if keepdims else batch
     return store(result._reshape_view(wanted.shape + rest), out, who)
 
