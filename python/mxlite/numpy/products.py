@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 _dot = _core.op("_np_dot")
+_plain_dot = _core.op("dot")
 _batch_dot = _core.op("batch_dot")
 _multiply = _core.op("broadcast_mul")
 _copy = _core.op("_copy")
@@ -140,6 +141,8 @@ def inner(a: Any, b: Any) -> ndarray:
     if not a.ndim or not b.ndim:
         return finished(_multiply(a, b), is_bool, None, "inner")
     _check_summed(a, -1, b, -1, "inner")
+    if a.ndim == b.ndim == 2:
+        return finished(_plain_dot(a, b, transpose_b=True), is_bool, None, "inner")
     return finished(_along(a, b, (a.ndim - 1,), (b.ndim - 1,)), is_bool, None, "inner")
 
 
@@ -200,6 +203,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> ndarray:
         )
     for at, other in zip(a_axes, b_axes):
         _check_summed(a, at, b, other, "tensordot")
+    if a_axes == (a.ndim - 1,) and b_axes == (0,) and b.ndim <= 2:
+        return finished(_dot(a, b), is_bool, None, "tensordot")
     return finished(_along(a, b, a_axes, b_axes), is_bool, None, "tensordot")
 
 
