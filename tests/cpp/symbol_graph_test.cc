@@ -139,7 +139,7 @@ TEST(SymbolGraph, TracesShareCallsWithSymbols) {
   const Listing listing(net);
   ASSERT_EQ(listing.graph.nodes.size(), listing.nodes.size());
   EXPECT_EQ(listing.graph.inputs.size(), 7u);
-  graph::Trace trace("net", {}, false);
+  graph::Trace trace("net", {}, false, false, false);
   std::vector<NDArrayRef> arrays;
   for (const int32_t id : listing.graph.inputs) {
     const bool data = listing.graph.node(id).call->name.text == "data";
