@@ -209,3 +209,34 @@ def test_what_the_first_forward_makes_does_not_keep_later_ones_from_being_traced
     for _ in range(3):
         assert net(nd.array([[1, 2]])).asnumpy().tolist() == [[0, 2]]
     assert net._compilation.graphs and net._compilation.dynamic is None
+
+
+@pytest.mark.parametrize("inner", [False, True], ids=["root", "child"])
+def test_a_forward_of_its_own_reads_attributes_that_change_between_calls(inner: bool) -> None:
+    class Scaled(gluon.HybridBlock):
+        scale = 1
+
+        def forward(self, x: Any) -> Any:
+            return x * self.scale
+
+    class Outer(gluon.HybridBlock):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = Scaled()
+
+        def forward(self, x: Any) -> Any:
+            return self.body(x) * 10
+
+    net = Outer() if inner else Scaled()
+    changed, factor = (net.body, 10) if inner else (net, 1)
+    net.hybridize()
+    assert net(nd.ones((1,))).asscalar() == factor
+    for scale in (2, 2, 3, 1):
+        changed.scale = scale
+        assert net(nd.ones((1,))).asscalar() == scale * factor
+    assert net._compilation.graphs
+    with pytest.warns(UserWarning, match="attributes change between calls"):
+        for scale in (7, 8, 9):
+            changed.scale = scale
+            assert net(nd.ones((1,))).asscalar() == scale * factor
+    assert net._compilation.dynamic

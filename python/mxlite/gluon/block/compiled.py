@@ -26,17 +26,19 @@ from .error_layers import described_line
 from .scope import BlockScope
 
 __all__ = [
+    "MISSING",
     "Compilation",
     "Compiled",
     "DeferredTrace",
     "HybridLike",
     "forwards_itself",
+    "is_same",
     "keeping_attributes",
     "traced_forward",
 ]
 
 _OWNERS = itertools.count(1)
-_MISSING = object()
+MISSING = object()
 
 
 class DeferredTrace(NamedTuple):
@@ -73,20 +75,22 @@ class Compilation:
         Identifies the block in its traces.
     changes : int
         Number of the last calls in which forward changed attributes while it was traced.
+    retraces : int
+        Number of traces that followed a change of the block, for a forward of the program.
     untraced : bool
         Whether forward raised an error in the trace of the last call.
     """
 
     __slots__ = (
         "_has_sparse", "_sparse_binding", "dynamic", "failed", "fast", "flags", "graphs", "numpy",
-        "changes", "owner", "resolved", "untraced",
+        "changes", "owner", "resolved", "retraces", "untraced",
     )  # fmt: skip
 
     def __init__(self, flags: dict[str, Any]) -> None:
         self.flags = flags
         self.owner = next(_OWNERS)
         self.failed = ""
-        self.changes = 0
+        self.changes = self.retraces = 0
         self.numpy = self.untraced = False
         self.resolved = self._sparse_binding = EXPIRED
         self._has_sparse = False
@@ -246,7 +250,7 @@ def keeping_attributes(block: HybridLike) -> Iterator[None]:
             np.random.set_state(drawn[1])
         for part, known in before:
             for name, value in list(vars(part).items()):
-                if _is_same(value, known.get(name, _MISSING)):
+                if is_same(value, known.get(name, MISSING)):
                     continue
                 changed.append(f"{part.name}.{name}")
                 if name in known:
@@ -262,9 +266,10 @@ def _is_same_state(new: Any, old: Any) -> bool:
     return bool(np.array_equal(new[1], old[1])) and new[2:] == old[2:]
 
 
-def _is_same(new: Any, old: Any) -> bool:
+def is_same(new: Any, old: Any) -> bool:
+    """Return whether an attribute has kept its value: the same object, number or text."""
     if isinstance(new, tuple) and isinstance(old, tuple) and len(new) == len(old):
-        return all(map(_is_same, new, old))
+        return all(map(is_same, new, old))
     equal = type(new) is type(old) and isinstance(new, (int, float, str)) and new == old
     return new is old or equal
 

@@ -35,10 +35,12 @@ from ..parameter.tracing import STATE, stand_ins
 from . import exporting, symbolic
 from .block import Block
 from .compiled import (
+    MISSING,
     Compilation,
     Compiled,
     DeferredTrace,
     forwards_itself,
+    is_same,
     keeping_attributes,
     traced_forward,
 )
@@ -52,6 +54,9 @@ from .symbolic import (
 )
 
 __all__ = ["HybridBlock"]
+
+# If the program changes attributes of a block more often than this, its forward runs eagerly.
+_MOST_RETRACES = 4
 
 
 class HybridBlock(Block):
@@ -84,6 +89,16 @@ class HybridBlock(Block):
         self._active = False
         self._compilation = Compilation({})
         self._op_hook: OpHook | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Register blocks and parameters; a `forward` of the program reads the new value."""
+        before = self.__dict__.get(name, MISSING)
+        super().__setattr__(name, value)
+        bindings = self.__dict__.get("_bindings")
+        if bindings is None or is_same(value, before):
+            return
+        if forwards_itself(self) and stand_ins() is None:
+            bindings.expire(retrace=True)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes for a copy, which makes separate graphs."""
@@ -324,6 +339,12 @@ class HybridBlock(Block):
         self, compiled: Compiled | None, ctx: Context, flat: list[NDArray], layout: Layout
     ) -> Compiled:
         """Return the graph with the current parameters; make it if it is missing or outdated."""
+        if compiled is not None and compiled.binding.retrace and forwards_itself(self):
+            self._compilation.retraces += 1
+            if self._compilation.retraces > _MOST_RETRACES:
+                self._compilation.changes = 1
+                self._compilation.untraced = True
+                raise ChangedAttributeError(f"{self.name}: its attributes change between calls")
         binding, params = self._new_binding()
         deferred = None
         if any(param._deferred_init for param in params):
