@@ -182,7 +182,8 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> ndarra
     a = as_array(a, "count_nonzero")
     if axis is not None and a.ndim:
         axis = axes_in(axis, a.ndim, "count_nonzero")
-    return _sum(_cast(a, dtype="bool"), axis=axis, keepdims=keepdims)
+    truths = a if a.dtype == np.bool_ else _cast(a, dtype="bool")
+    return _sum(truths, axis=axis, keepdims=keepdims)
 
 
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
