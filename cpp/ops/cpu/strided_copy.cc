@@ -39,26 +39,31 @@ void simplify(CopyAxes& axes) {
 
 // Calls fn(dst offset, src offset) for every index of `axes`, divided among threads.
 void for_each_index(std::span<const CopyAxis> axes, int64_t total_bytes, auto fn) {
+  if (axes.empty()) return fn(int64_t{0}, int64_t{0});
+  const CopyAxis inner = axes.back();
+  const std::span<const CopyAxis> outer = axes.first(axes.size() - 1);
   int64_t count = 1;
   for (const CopyAxis& a : axes) count *= a.size;
   const auto run = [&](int64_t first, int64_t last) {
     int64_t index[2 * Shape::kMaxNdim + 2];
-    int64_t dst = 0, src = 0, rest = first;
-    for (size_t i = axes.size(); i-- > 0;) {
-      index[i] = rest % axes[i].size;
-      rest /= axes[i].size;
-      dst += index[i] * axes[i].dst;
-      src += index[i] * axes[i].src;
+    int64_t dst = 0, src = 0, rest = first / inner.size, begin = first % inner.size;
+    for (size_t i = outer.size(); i-- > 0;) {
+      index[i] = rest % outer[i].size;
+      rest /= outer[i].size;
+      dst += index[i] * outer[i].dst;
+      src += index[i] * outer[i].src;
     }
-    for (int64_t n = first; n < last; ++n) {
-      fn(dst, src);
-      for (size_t i = axes.size(); i-- > 0;) {
-        dst += axes[i].dst;
-        src += axes[i].src;
-        if (++index[i] < axes[i].size) break;
+    for (int64_t n = first; n < last; begin = 0) {
+      const int64_t end = std::min(inner.size, begin + last - n);
+      for (int64_t k = begin; k < end; ++k) fn(dst + k * inner.dst, src + k * inner.src);
+      n += end - begin;
+      for (size_t i = outer.size(); i-- > 0;) {
+        dst += outer[i].dst;
+        src += outer[i].src;
+        if (++index[i] < outer[i].size) break;
         index[i] = 0;
-        dst -= axes[i].dst * axes[i].size;
-        src -= axes[i].src * axes[i].size;
+        dst -= outer[i].dst * outer[i].size;
+        src -= outer[i].src * outer[i].size;
       }
     }
   };
@@ -159,6 +164,25 @@ void copy_transposed(CopyAxes axes, int row_axis, T* dst, const T* src, int64_t 
   });
 }
 
+// Copies a row of at least 32 bytes. Short rows are copied by vectors, because a call of memcpy for
+// each of them takes longer than the copy.
+void copy_row(void* dst, const void* src, int64_t bytes) {
+  constexpr int64_t kVector = 32, kMost = 1024;
+  if (bytes > kMost) {
+    std::memcpy(dst, src, static_cast<size_t>(bytes));
+    return;
+  }
+  const auto copy_vector = [&](int64_t offset) {
+    const auto* const from =
+        reinterpret_cast<const __m256i*>(static_cast<const char*>(src) + offset);
+    auto* const to = reinterpret_cast<__m256i*>(static_cast<char*>(dst) + offset);
+    _mm256_storeu_si256(to, _mm256_loadu_si256(from));
+  };
+  int64_t done = 0;
+  for (; done + kVector <= bytes; done += kVector) copy_vector(done);
+  if (done < bytes) copy_vector(bytes - kVector);  // overlaps the vector before it
+}
+
 template <class T>
 void copy_axes(const CopyAxes& axes, T* dst, const T* src) {
   int64_t bytes = sizeof(T);
@@ -167,10 +191,10 @@ void copy_axes(const CopyAxes& axes, T* dst, const T* src) {
   const std::span<const CopyAxis> outer(axes.begin(), axes.end() - 1);
   if (inner.dst == 1 && inner.src == 1) {
     if (outer.empty()) return contiguous_copy(dst, src, static_cast<size_t>(bytes));
-    const auto row_bytes = static_cast<size_t>(inner.size) * sizeof(T);
+    const int64_t row_bytes = inner.size * static_cast<int64_t>(sizeof(T));
     if (row_bytes >= 64)
-      return for_each_index(
-          outer, bytes, [&](int64_t d, int64_t s) { std::memcpy(dst + d, src + s, row_bytes); });
+      return for_each_index(outer, bytes,
+                            [&](int64_t d, int64_t s) { copy_row(dst + d, src + s, row_bytes); });
   } else if (inner.dst == 1 && inner.src != 0) {
     for (int i = 0; i + 1 < axes.size(); ++i)
       if (axes[i].src == 1) return copy_transposed(axes, i, dst, src, bytes);
