@@ -1,5 +1,4 @@
-#include "cpp/core/threads.h"
-#include "cpp/ndarray/copy.h"
+#include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {
@@ -11,8 +10,7 @@ void broadcast(KernelContext&, const void*, Inputs in, Outputs out) {
   const int lead = to.shape.ndim() - from.shape.ndim();
   for (int i = 0; i < from.shape.ndim(); ++i)
     strides[lead + i] = from.shape[i] == 1 ? 0 : from.strides[i];
-  copy_strided(to.shape, {from.data, from.dtype, strides}, {to.data, to.dtype, to.strides},
-               cpu_threads());
+  cpu::strided_copy(dtype_size(to.dtype), to.shape, to.data, to.strides, from.data, strides);
 }
 
 }  // namespace

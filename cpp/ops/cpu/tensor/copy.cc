@@ -2,6 +2,7 @@
 #include "cpp/ndarray/copy.h"
 
 #include "cpp/core/threads.h"
+#include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/cast.h"
 
@@ -9,7 +10,12 @@ namespace mxlite {
 namespace {
 
 void copy(const TensorRef& from, const TensorRef& to) {
-  if (from.data == to.data && from.dtype == to.dtype) return;
+  if (from.dtype == to.dtype) {
+    if (from.data != to.data)
+      cpu::strided_copy(dtype_size(to.dtype), to.shape, to.data, to.strides, from.data,
+                        from.strides);
+    return;
+  }
   copy_strided(to.shape, {from.data, from.dtype, from.strides}, {to.data, to.dtype, to.strides},
                cpu_threads());
 }

@@ -1,16 +1,13 @@
 #include "cpp/ops/tensor/reshape_to.h"
 
-#include "cpp/core/threads.h"
-#include "cpp/ndarray/copy.h"
+#include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
 
 void reshape_to_native(KernelContext&, const ReshapeToParams&, Inputs in, Outputs out) {
-  if (in[0].data == out[0].data) return;
-  copy_strided(out[0].shape, {in[0].data, in[0].dtype, out[0].strides},
-               {out[0].data, out[0].dtype, out[0].strides}, cpu_threads());
+  cpu::contiguous_copy(out[0].data, in[0].data, out[0].bytes());
 }
 
 }  // namespace
