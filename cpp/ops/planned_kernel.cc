@@ -39,12 +39,6 @@ Plan plan_reorder(const TensorSpec& from_spec, const Layout& from, const TensorS
   return registered(backend).layouts.reorder(from_spec, from, to_spec, to);
 }
 
-std::optional<Strides> strides_of(const Shape& shape, const Layout& layout) {
-  if (layout.is_plain()) return contiguous_strides(shape);
-  const auto strides = registered(layout.backend).layouts.strides;
-  return strides ? strides(layout, shape) : std::nullopt;
-}
-
 void set_layout_backend(DeviceType device, LayoutBackend backend) {
   table(device).layouts = backend;
 }

@@ -126,17 +126,11 @@ ChainPlanner find_chain_planner(DeviceType device);  // `plan` is null if there 
 // Plans a copy between two layouts of one tensor, one of which may be plain. Dtypes may differ.
 Plan plan_reorder(const TensorSpec& from_spec, const Layout& from, const TensorSpec& to_spec,
                   const Layout& to);
-// Returns the strides of a tensor's elements in the layout, or nothing if these are not all that
-// the memory holds.
-std::optional<Strides> strides_of(const Shape& shape, const Layout& layout);
 // Functions that need the backend of a descriptor. Layouts that are not plain are backend-specific.
 struct LayoutBackend {
   bool (*same)(const Layout& a, const Layout& b) = nullptr;  // both layouts are not plain
   Plan (*reorder)(const TensorSpec& from_spec, const Layout& from, const TensorSpec& to_spec,
                   const Layout& to) = nullptr;  // at least one layout is not plain
-  // Strides of the elements of a layout that is not plain, in the order of the tensor's dimensions.
-  // Returns nothing if its memory holds more than the elements. Null if no layout has strides.
-  std::optional<Strides> (*strides)(const Layout& layout, const Shape& shape) = nullptr;
 };
 void set_layout_backend(DeviceType device, LayoutBackend backend);
 

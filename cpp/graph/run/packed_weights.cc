@@ -103,10 +103,11 @@ class PackedWeights::Task final : public engine::Task {
     for (const Run& one : runs_) {
       if (one.packing->conversions.empty()) run(one);
       for (const Conversion& c : one.packing->conversions) {
+        const Strides plain = contiguous_strides(c.shape);
         from.push_back({one.parameters[static_cast<size_t>(c.parameter)]->data(), c.shape,
-                        contiguous_strides(c.shape), c.from, true});
-        to.push_back({static_cast<std::byte*>(one.memory->data()) + c.offset, c.shape, c.strides,
-                      c.to, c.strides == contiguous_strides(c.shape)});
+                        c.strides, c.from, c.strides == plain});
+        to.push_back(
+            {static_cast<std::byte*>(one.memory->data()) + c.offset, c.shape, plain, c.to, true});
       }
     }
     if (!to.empty()) convert(from, to);

@@ -5,6 +5,8 @@
 #include <map>
 #include <numeric>
 
+#include "cpp/ops/tensor/transpose.h"
+
 namespace mxlite::graph {
 namespace {
 
@@ -113,32 +115,35 @@ class Extract {
   std::map<int32_t, int32_t> buffers_;  // maps an index in the whole program to the new index
 };
 
-bool is_cast(const Instruction& step) {
-  return step.kernel && step.op && (step.op->name == "Cast" || step.op->name == "amp_cast");
-}
-bool is_reorder(const Instruction& step) { return !step.op && step.plan; }
-
-// Returns nothing unless all steps are casts and reorders of parameters, and no value is cast
-// twice.
+// Returns nothing unless all steps are casts and transposes of parameters.
 std::vector<Conversion> conversions_of(const Program& program) {
   std::vector<Conversion> known(program.buffers.size()), result;
-  for (size_t i = 0; i < known.size(); ++i)
-    if (const Buffer& b = program.buffers[i]; b.place == Place::kParameter) {
-      known[i].parameter = b.index;
-      known[i].from = program.parameter_specs[static_cast<size_t>(b.index)].dtype;
-      known[i].to = known[i].from;
-    }
+  for (size_t i = 0; i < known.size(); ++i) {
+    const Buffer& b = program.buffers[i];
+    if (b.place != Place::kParameter) continue;
+    const TensorSpec& spec = program.parameter_specs[static_cast<size_t>(b.index)];
+    known[i] = {b.index, spec.dtype, spec.dtype, spec.shape, contiguous_strides(spec.shape)};
+  }
   for (const Instruction& step : program.prologue) {
-    if (!is_cast(step) && !is_reorder(step)) return {};
+    if (!step.kernel || step.inputs.size() != 1) return {};
     const Operand &from = step.inputs[0], &to = step.outputs[0];
     Conversion c = known[static_cast<size_t>(from.buffer)];
-    if (c.parameter < 0 || !from.layout.is_plain()) return {};
-    if (to.spec.dtype != c.to && c.to != c.from) return {};
-    const std::optional<Strides> strides = strides_of(to.spec.shape, to.layout);
-    if (!strides) return {};
-    c.to = to.spec.dtype;
+    if (c.parameter < 0) return {};
+    if (c.shape != from.spec.shape) {  // a reshape has no step
+      if (c.strides != contiguous_strides(c.shape)) return {};
+      c.shape = from.spec.shape;
+      c.strides = contiguous_strides(c.shape);
+    }
+    if (step.op->name == "transpose") {
+      const Strides before = c.strides;
+      const Shape axes =
+          resolve_axes(*static_cast<const TransposeParams*>(step.params.get()), c.shape.ndim());
+      for (int i = 0; i < axes.ndim(); ++i) c.strides[i] = before[static_cast<int>(axes[i])];
+    } else if ((step.op->name != "Cast" && step.op->name != "amp_cast") || c.to != c.from) {
+      return {};  // another operator, or a second cast, which may round once more
+    }
     c.shape = to.spec.shape;
-    c.strides = *strides;
+    c.to = to.spec.dtype;
     known[static_cast<size_t>(to.buffer)] = c;
     const Buffer& memory = program.root(to.buffer);
     if (memory.place != Place::kPacked) continue;

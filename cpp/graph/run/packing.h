@@ -10,12 +10,12 @@
 
 namespace mxlite::graph {
 
-// The conversion of a parameter into a value that the main part reads.
+// A value that the main part reads and that has the elements of a parameter, cast or transposed.
 struct Conversion {
-  int parameter = -1;  // like an index of Packing::parameters
-  Shape shape;
+  int parameter = -1;  // an index into Packing::parameters
   DType from = DType::kFloat32, to = DType::kFloat32;
-  Strides strides;    // of the value; the parameter is contiguous
+  Shape shape;
+  Strides strides;    // the parameter's strides along the axes of the value, which is contiguous
   size_t offset = 0;  // in the packed memory
 };
 

@@ -78,14 +78,8 @@ Plan plan_channels_last_reorder(const TensorSpec& from_spec, const Layout& from,
   return plan;
 }
 
-std::optional<Strides> channels_last_strides(const Layout& layout, const Shape& shape) {
-  if (stored(layout).channels != shape[1]) return std::nullopt;
-  return strides_in(layout, shape);
-}
-
 static const Registration registration(Stage::kPlans, [](OpRegistry&) {
-  set_layout_backend(DeviceType::kCUDA,
-                     {same_channels_last, plan_channels_last_reorder, channels_last_strides});
+  set_layout_backend(DeviceType::kCUDA, {same_channels_last, plan_channels_last_reorder});
 });
 
 }  // namespace mxlite::cuda

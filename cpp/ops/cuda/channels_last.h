@@ -17,8 +17,6 @@ bool is_channels_last(const Layout& layout);
 bool same_channels_last(const Layout& a, const Layout& b);
 Plan plan_channels_last_reorder(const TensorSpec& from_spec, const Layout& from,
                                 const TensorSpec& to_spec, const Layout& to);
-// Returns nothing if the layout pads the channels.
-std::optional<Strides> channels_last_strides(const Layout& layout, const Shape& shape);
 
 bool is_relu(const PostOp& p);
 

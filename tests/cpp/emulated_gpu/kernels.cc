@@ -166,9 +166,7 @@ void register_own_kernels(OpRegistry& ops) {
 
 bool borrows_kernels(const std::string&) { return false; }
 
-LayoutBackend own_layouts() {
-  return {cuda::same_channels_last, cuda::plan_channels_last_reorder, cuda::channels_last_strides};
-}
+LayoutBackend own_layouts() { return {cuda::same_channels_last, cuda::plan_channels_last_reorder}; }
 
 Plan plan_own_chain(PointwiseChain chain) { return own_planner(std::move(chain)); }
 

@@ -255,7 +255,7 @@ void give_plans(const OpRegistry& ops) {
     const_cast<PlannedKernel*>(own)->plan = planners[own_planners.size() - 1];
   }
   if (const LayoutBackend own = own_layouts(); own.reorder)
-    set_layout_backend(DeviceType::kCUDA, {own.same, &reorder_in_order, own.strides});
+    set_layout_backend(DeviceType::kCUDA, {own.same, &reorder_in_order});
 }
 
 Plan plan_chain(PointwiseChain chain) {

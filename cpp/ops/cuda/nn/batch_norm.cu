@@ -137,7 +137,7 @@ __device__ void finish_channel(const BatchNormGradCall& call, const Work<AccOf<T
   work.slope[c] = through ? static_cast<Acc>(second * inv_std * inv_std / count) : Acc(0);
 }
 
-// What the last of the blocks that have summed the same channels does.
+// The last of the blocks that have summed the same channels finishes these channels.
 template <class T, class Call>
 struct Finish {
   Call call;
