@@ -9,8 +9,8 @@
 namespace mxlite {
 namespace {
 
-constexpr int64_t kBlock = 256;                     // elements per conversion step
-constexpr size_t kParallelBytes = size_t{4} << 20;  // smaller copies are faster on one thread
+constexpr int64_t kBlock = 256;   // elements per conversion step
+constexpr int64_t kGrain = 1024;  // elements that a thread copies at least
 
 template <class T, class Wide>
 void load(const void* src, int64_t stride, int64_t n, Wide* out) {
@@ -144,20 +144,15 @@ void copy_strided(const Shape& full_shape, const StridedData& full_src, const St
   StridedData src = full_src, dst = full_dst;
   const std::array<Strides*, 2> lists = {&src.strides, &dst.strides};
   collapse_dimensions(shape, lists);
-  const int64_t rows = shape.ndim() > 0 ? shape[0] : 1;
-  const size_t bytes = static_cast<size_t>(shape.size()) * dtype_size(dst.dtype);
-  if (bytes < kParallelBytes || rows < 2 || threads < 2) {
-    copy_dims(shape, 0, src, dst);
-    return;
-  }
-  const int64_t parts = std::min<int64_t>(rows, threads);
-  run_shares(static_cast<int>(parts), [&](int64_t part) {
-    const int64_t first = rows * part / parts, last = rows * (part + 1) / parts;
-    Shape piece = shape;
-    piece[0] = last - first;
-    copy_dims(piece, 0, advanced(src, first * src.strides[0]),
-              advanced(dst, first * dst.strides[0]));
-  });
+  if (threads < 2 || shape.ndim() == 0) return copy_dims(shape, 0, src, dst);
+  const int64_t row = shape.size() / shape[0];  // elements
+  share_range(shape[0], std::max<int64_t>(1, kGrain / row), row,
+              [&](int64_t first, int64_t last, int) {
+                Shape piece = shape;
+                piece[0] = last - first;
+                copy_dims(piece, 0, advanced(src, first * src.strides[0]),
+                          advanced(dst, first * dst.strides[0]));
+              });
 }
 
 }  // namespace mxlite

@@ -1,5 +1,4 @@
-// Copies between any strides and dtypes in the calling thread. Begins a parallel region only for
-// large contiguous data.
+// Copies between any strides and dtypes.
 #pragma once
 #include "cpp/core/shape.h"
 #include "cpp/core/stream.h"
