@@ -86,15 +86,16 @@ void add_fused(OpRegistry& ops, const char* name, const char* of, const char* do
 
 static const Registration fused_registration(Stage::kSchemas, [](OpRegistry& ops) {
   using namespace quantization;  // NOLINT: this folder's own names
-  add_fused<FusedConvolutionParams>(ops, "_sg_mkldnn_conv", "Convolution",
-                                    "Convolution of quantized data with int8 weights that have a "
-                                    "scale for each filter, a sum and an "
-                                    "activation: float32, or int8 and uint8 with a given range.");
+  add_fused<FusedConvolutionParams>(
+      ops, "_sg_mkldnn_conv", "Convolution",
+      "Convolution of quantized data with int8 weights that have a scale for each filter, then an "
+      "optional addition and activation. Returns float32, or int8 or uint8 if a calibrated range "
+      "is given.");
   add_fused<FusedFullyConnectedParams>(
       ops, "_sg_mkldnn_fully_connected", "FullyConnected",
-      "Linear layer on quantized data with int8 weights that have "
-      "a scale for each output, a sum and an "
-      "activation: float32, or int8 and uint8 with a given range.");
+      "Linear layer on quantized data with int8 weights that have a scale for each output, then an "
+      "optional addition and activation. Returns float32, or int8 or uint8 if a calibrated range "
+      "is given.");
 });
 
 }  // namespace mxlite

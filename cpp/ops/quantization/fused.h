@@ -16,9 +16,11 @@ struct FusedParams : CalibratedParams {
   FusedActivation act_type = FusedActivation::kRelu;
   std::optional<float> act_max, sum_range;
   MX_FIELDS(FusedParams, CalibratedParams::fields(),
-            MX_FIELD(with_sum, "Add the input `sum`, which has the dtype kind of the output."),
-            MX_FIELD(with_act, "Apply act_type, after the addition if there is one."),
-            MX_FIELD(act_type, "Function that is applied; gelu uses the error function."),
+            MX_FIELD(with_sum,
+                     "Whether to add the input `sum`, which is quantized if the output is, and "
+                     "float32 otherwise."),
+            MX_FIELD(with_act, "Whether to apply act_type, after the addition of `sum`."),
+            MX_FIELD(act_type, "Activation function; gelu uses the error function."),
             MX_FIELD(act_max, "Upper bound of relu's output; None: no bound."),
             MX_FIELD(sum_range, "Largest absolute value that a quantized `sum` represents."))
   bool is_quantized() const { return min_calib_range.has_value(); }

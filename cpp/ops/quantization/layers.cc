@@ -206,57 +206,65 @@ Specs infer_batch_norm(const BatchNormParams& p, std::span<const TensorSpec> in)
 static const Registration layers_registration(Stage::kSchemas, [](OpRegistry& ops) {
   using namespace quantization;  // NOLINT: this folder's own names
   add_product<ConvolutionParams>(ops, "_contrib_quantized_conv",
-                                 "Convolution of quantized data: int32 sums and their range.",
+                                 "Convolution of quantized data; returns int32 sums and the ends "
+                                 "of the range that they represent.",
                                  "Convolution", infer_convolution);
   add_product<FullyConnectedParams>(ops, "_contrib_quantized_fully_connected",
-                                    "Linear layer on quantized data: int32 sums and their range.",
+                                    "Linear layer on quantized data; returns int32 sums and the "
+                                    "ends of the range that they represent.",
                                     "FullyConnected", infer_fully_connected);
   add_layer<PoolingParams>(
-      ops, "_contrib_quantized_pooling", "Maximum or average pooling of quantized data.", "Pooling",
-      [](const PoolingParams& p, std::span<const TensorSpec> in) {
+      ops, "_contrib_quantized_pooling",
+      "Maximum or average pooling of quantized data; also returns the ends of the unchanged range.",
+      "Pooling", [](const PoolingParams& p, std::span<const TensorSpec> in) {
         MX_CHECK_KIND(p.pool_type == PoolType::kMax || p.pool_type == PoolType::kAvg,
                       ErrorKind::kNotSupported,
                       "_contrib_quantized_pooling: pool_type must be 'max' or 'avg'");
         return float_shape("Pooling", p, in.first(1));
       });
   add_layer<ActivationParams>(
-      ops, "_contrib_quantized_act", "relu of quantized data.", "Activation",
+      ops, "_contrib_quantized_act",
+      "relu of quantized data; also returns the ends of the unchanged range.", "Activation",
       [](const ActivationParams& p, std::span<const TensorSpec> in) {
         MX_CHECK_KIND(p.act_type == ActivationType::kRelu, ErrorKind::kNotSupported,
                       "_contrib_quantized_act: act_type must be 'relu'");
         return in[0].shape;
       });
   add_layer<NoParams>(ops, "_contrib_quantized_flatten",
-                      "Flatten of quantized data: all dimensions but the first become one.",
+                      "Flatten of quantized data: joins all axes except the first; also returns "
+                      "the ends of the unchanged range.",
                       "Flatten", [](const NoParams& p, std::span<const TensorSpec> in) {
                         return float_shape("Flatten", p, in.first(1));
                       });
-  ops.add(OpBuilder<ConcatParams>("_contrib_quantized_concat")
-              .variadic("data")
-              .outputs(3)
-              .doc("Joins quantized arrays in the widest of their ranges; data is all arrays, then "
-                   "the ends of each range.")
-              .shapes("as concat; ends of ranges: (1,) -> as concat, (1,), (1,)")
-              .infer(infer_concat)
-              .symbol({.output_names = kOutputs}));
-  ops.add(OpBuilder<RangeParams>("_contrib_quantized_elemwise_add")
-              .inputs(kPair)
-              .outputs(3)
-              .doc("Sum of quantized arrays: int32, or int8 and uint8 with a given range.")
-              .shapes("equal shapes; ends of ranges: (1,) -> the same shape, (1,), (1,)")
-              .infer(infer_add)
-              .complete(complete_pair<RangeParams>)
-              .refine(refine_pair)
-              .symbol({.output_names = kOutputs})
-              .types([](const RangeParams& p, KnownTypes in, KnownTypes out) {
-                fill_inputs(in, 2);
-                fill_outputs(out, pair_type(p, in, true));
-              }));
+  ops.add(
+      OpBuilder<ConcatParams>("_contrib_quantized_concat")
+          .variadic("data")
+          .outputs(3)
+          .doc("Joins quantized arrays along an axis after converting them to the widest of their "
+               "ranges; data holds all arrays, then the low and the high end of each range.")
+          .shapes("as concat; ends of ranges: (1,) -> as concat, (1,), (1,)")
+          .infer(infer_concat)
+          .symbol({.output_names = kOutputs}));
+  ops.add(
+      OpBuilder<RangeParams>("_contrib_quantized_elemwise_add")
+          .inputs(kPair)
+          .outputs(3)
+          .doc("Sum of quantized arrays: int32, or int8 or uint8 if a calibrated range is given.")
+          .shapes("equal shapes; ends of ranges: (1,) -> the same shape, (1,), (1,)")
+          .infer(infer_add)
+          .complete(complete_pair<RangeParams>)
+          .refine(refine_pair)
+          .symbol({.output_names = kOutputs})
+          .types([](const RangeParams& p, KnownTypes in, KnownTypes out) {
+            fill_inputs(in, 2);
+            fill_outputs(out, pair_type(p, in, true));
+          }));
   ops.add(
       OpBuilder<MultiplyParams>("_contrib_quantized_elemwise_mul")
           .inputs(kPair)
           .output_count([](const MultiplyParams& p, int) { return p.enable_float_output ? 1 : 3; })
-          .doc("Product of quantized arrays: int32, int8 with a given range, or float32.")
+          .doc("Product of quantized arrays: int32, int8 if a calibrated range is given, or "
+               "float32 if enable_float_output is True.")
           .shapes("equal shapes; ends of ranges: (1,) -> the same shape, (1,), (1,)")
           .infer(infer_multiply)
           .complete(complete_pair<MultiplyParams>)
@@ -268,7 +276,8 @@ static const Registration layers_registration(Stage::kSchemas, [](OpRegistry& op
   ops.add(OpBuilder<EmbeddingParams>("_contrib_quantized_embedding")
               .inputs({"data", "weight", "min_weight", "max_weight"})
               .outputs(3)
-              .doc("Rows of a quantized table that data's indices name.")
+              .doc("Looks up the rows of a quantized table that the indices in data select; also "
+                   "returns the ends of the table's range.")
               .shapes("as Embedding; ends of the range: (1,) -> as Embedding, (1,), (1,)")
               .infer(infer_embedding)
               .complete([](const EmbeddingParams& p, std::span<TensorSpec> in) {
@@ -281,7 +290,8 @@ static const Registration layers_registration(Stage::kSchemas, [](OpRegistry& op
       OpBuilder<BatchNormParams>("_contrib_quantized_batch_norm")
           .inputs({"data", "gamma", "beta", "moving_mean", "moving_var", "min_data", "max_data"})
           .outputs(3)
-          .doc("BatchNorm of quantized data by the running statistics, as int8.")
+          .doc("BatchNorm of quantized data by moving_mean and moving_var; returns int8 with the "
+               "calibrated range.")
           .shapes("data: (N, C, ...), parameters: (C,), ends of the range: (1,) -> shape of data, "
                   "(1,), (1,)")
           .infer(infer_batch_norm)

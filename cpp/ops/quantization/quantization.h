@@ -47,27 +47,38 @@ struct CalibratedParams {
   MX_FIELDS(
       CalibratedParams,
       MX_FIELD(out_type,
-               "dtype of the output; auto: uint8 if min_calib_range is not below 0, else int8."),
-      MX_FIELD(min_calib_range, "Low end of the range; None: from data."),
-      MX_FIELD(max_calib_range, "High end of the range; None: from data."))
+               "dtype of the output; auto: uint8 if min_calib_range is given and at least 0, else "
+               "int8."),
+      MX_FIELD(
+          min_calib_range,
+          "Low end of the range of floats that the output represents; None: the range of data."),
+      MX_FIELD(
+          max_calib_range,
+          "High end of the range of floats that the output represents; None: the range of data."))
 };
 
 struct RangeParams {
   std::optional<float> min_calib_range, max_calib_range;
-  MX_FIELDS(RangeParams, MX_FIELD(min_calib_range, "Low end of the range; None: not known."),
-            MX_FIELD(max_calib_range, "High end of the range; None: not known."))
+  MX_FIELDS(
+      RangeParams,
+      MX_FIELD(
+          min_calib_range,
+          "Low end of the output's range, as calibration measured it; None: not known in advance."),
+      MX_FIELD(max_calib_range,
+               "High end of the output's range, as calibration measured it; None: not known in "
+               "advance."))
 };
 
 struct MultiplyParams : RangeParams {
   bool enable_float_output = false;
   MX_FIELDS(MultiplyParams, RangeParams::fields(),
-            MX_FIELD(enable_float_output, "Give the product as float32, without a range."))
+            MX_FIELD(enable_float_output, "Whether the product is float32, without a range."))
 };
 
 struct EntropyParams {
   int64_t num_quantized_bins = 255;
   MX_FIELDS(EntropyParams,
-            MX_FIELD(num_quantized_bins, "Number of values that a quantized number has.")
+            MX_FIELD(num_quantized_bins, "Number of bins after quantization, such as 255 for int8.")
                 .between(1, kMaxSize))
 };
 

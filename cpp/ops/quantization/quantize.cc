@@ -147,37 +147,44 @@ OpBuilder<P> ranged(const char* name, std::vector<std::string> inputs, int outpu
 static const Registration quantize_registration(Stage::kSchemas, [](OpRegistry& ops) {
   using namespace quantization;  // NOLINT: this folder's own names
   const std::vector<std::string> inputs = {"data", "min_range", "max_range"};
-  ops.add(ranged<QuantizeParams>("_contrib_quantize", inputs, 3, infer_quantize,
-                                 "data as int8 or uint8, and the range that these stand for.")
+  ops.add(ranged<QuantizeParams>(
+              "_contrib_quantize", inputs, 3, infer_quantize,
+              "Quantizes float32 data to int8 or uint8, where min_range and max_range are the ends "
+              "of data's range; also returns the ends of the range that the output represents.")
               .shapes("any shape; ends of the range: (1,) -> the same shape, (1,), (1,)")
               .types(fill_quantize));
-  ops.add(ranged<CalibratedParams>("_contrib_quantize_v2", {"data"}, 3, infer_quantize_v2,
-                                   "data as int8 or uint8 with a given range or that of data.")
-              .shapes("any shape -> the same shape, (1,), (1,)")
-              .types(fill_quantize_v2));
-  ops.add(ranged<RangeParams>(
-              "_contrib_quantize_asym", {"data"}, 3, infer_asymmetric,
-              "data * scale + shift as uint8, with scale and shift: the whole range is used.")
+  ops.add(
+      ranged<CalibratedParams>(
+          "_contrib_quantize_v2", {"data"}, 3, infer_quantize_v2,
+          "Quantizes float32 data to int8 or uint8 by the calibrated range, or by the smallest and "
+          "largest element of data; also returns the ends of the range that the output represents.")
+          .shapes("any shape -> the same shape, (1,), (1,)")
+          .types(fill_quantize_v2));
+  ops.add(ranged<RangeParams>("_contrib_quantize_asym", {"data"}, 3, infer_asymmetric,
+                              "Quantizes float32 data to uint8 as data * scale + shift, so that "
+                              "the whole range of uint8 is used; also returns scale and shift.")
               .shapes("any shape -> the same shape, (1,), (1,)")
               .symbol({.output_names = {"output", "scale", "shift"}, .all_inputs_untied = true})
               .types([](const RangeParams&, KnownTypes in, KnownTypes out) {
                 fill_ranged(in, out, {}, DType::kUInt8);
               }));
   ops.add(ranged<DequantizeParams>("_contrib_dequantize", inputs, 1, infer_dequantize,
-                                   "The floats that quantized data stand for.")
+                                   "Converts quantized data back to float32; min_range and "
+                                   "max_range are the ends of the range that data represents.")
               .shapes("any shape; ends of the range: (1,) -> the same shape")
               .types([](const DequantizeParams&, KnownTypes in, KnownTypes out) {
                 fill_ranged(in, out, {}, DType::kFloat32);
               }));
-  ops.add(
-      ranged<CalibratedParams>("_contrib_requantize", inputs, 3, infer_requantize,
-                               "int32 sums as int8 or uint8 with a given range or that of data.")
-          .shapes("any shape; ends of the range: (1,) -> the same shape, (1,), (1,)")
-          .types(fill_requantize));
+  ops.add(ranged<CalibratedParams>(
+              "_contrib_requantize", inputs, 3, infer_requantize,
+              "Converts the int32 results of quantized layers to int8 or uint8 by the calibrated "
+              "range, or by the range of data; also returns the ends of the output's range.")
+              .shapes("any shape; ends of the range: (1,) -> the same shape, (1,), (1,)")
+              .types(fill_requantize));
   ops.add(ranged<EntropyParams>(
               "_contrib_calibrate_entropy", {"hist", "hist_edges"}, 2, infer_entropy,
-              "The range whose quantization changes a histogram least, by its divergence, "
-              "and that divergence.")
+              "Returns the threshold whose quantized histogram has the smallest KL divergence from "
+              "hist, and this divergence; values beyond the threshold are clipped.")
               .shapes("hist: (bins,), hist_edges: (bins + 1,) -> (1,), (1,)")
               .symbol({.output_names = {"threshold", "divergence"}, .all_inputs_untied = true})
               .refine(refine_entropy)
