@@ -233,28 +233,30 @@ static const Registration dot_registration(Stage::kSchemas, [](OpRegistry& ops) 
   ops.add(
       OpBuilder<DotParams>("dot")
           .inputs({"lhs", "rhs"})
-          .doc("Sums products over the last axis of lhs and the first axis of rhs.")
+          .doc("Sums products over the last axis of lhs and the first axis of rhs: for matrices, "
+               "their product.")
           .shapes(
               "lhs: (..., k), rhs: (k, ...) -> lhs without its last, rhs without its first axis")
           .infer(infer_dot)
           .gradient(grad_dot)
           .amp(AmpClass::kLowPrecision));
-  ops.add(
-      OpBuilder<DotParams>("_np_dot")
-          .inputs({"a", "b"})
-          .doc("NumPy's dot: sums products over the last axis of a and the second to last of b.")
-          .shapes("a: (..., k), b: (k,) or (..., k, n) -> (...) or (..., ..., n)")
-          .infer(infer_numpy_dot)
-          .complete(complete_numpy_dot)
-          .gradient(grad_numpy_dot)
-          .amp(AmpClass::kLowPrecision));
-  ops.add(OpBuilder<DotParams>("batch_dot")
-              .inputs({"lhs", "rhs"})
-              .doc("Matrix products of the last two axes, one for every index of the others.")
-              .shapes("lhs: (..., m, k), rhs: (..., k, n) -> (..., m, n)")
-              .infer(infer_batch_dot)
-              .gradient(grad_batch_dot)
+  ops.add(OpBuilder<DotParams>("_np_dot")
+              .inputs({"a", "b"})
+              .doc("NumPy's dot: sums products over the last axis of a and the second to last axis "
+                   "of b.")
+              .shapes("a: (..., k), b: (k,) or (..., k, n) -> (...) or (..., ..., n)")
+              .infer(infer_numpy_dot)
+              .complete(complete_numpy_dot)
+              .gradient(grad_numpy_dot)
               .amp(AmpClass::kLowPrecision));
+  ops.add(
+      OpBuilder<DotParams>("batch_dot")
+          .inputs({"lhs", "rhs"})
+          .doc("Matrix products over the last two axes, one for each index of the leading axes.")
+          .shapes("lhs: (..., m, k), rhs: (..., k, n) -> (..., m, n)")
+          .infer(infer_batch_dot)
+          .gradient(grad_batch_dot)
+          .amp(AmpClass::kLowPrecision));
   ops.add(OpBuilder<NoParams>("_matmul")
               .inputs({"lhs", "rhs"})
               .doc("NumPy's matmul: matrix products with broadcast leading axes.")

@@ -15,10 +15,10 @@ struct DotParams {
   bool transpose_a = false, transpose_b = false;
   std::optional<StorageType> forward_stype;
   MX_FIELDS(
-      DotParams, MX_FIELD(transpose_a, "Use the transposed lhs."),
-      MX_FIELD(transpose_b, "Use the transposed rhs."),
+      DotParams, MX_FIELD(transpose_a, "Whether lhs is transposed first."),
+      MX_FIELD(transpose_b, "Whether rhs is transposed first."),
       MX_FIELD(forward_stype,
-               "Storage type of the result; None: chosen by the storage types of the inputs."))
+               "Storage type of the result; None chooses it by the storage types of the inputs."))
 };
 
 // op(lhs) is m x k, op(rhs) is k x n; there are `batch` pairs.

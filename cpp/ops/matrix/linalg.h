@@ -9,58 +9,71 @@ struct LinalgGemmParams {
   bool transpose_a = false, transpose_b = false;
   double alpha = 1, beta = 1;
   int axis = -2;
-  MX_FIELDS(LinalgGemmParams, MX_FIELD(transpose_a, "Use the transposed A."),
-            MX_FIELD(transpose_b, "Use the transposed B."),
+  MX_FIELDS(LinalgGemmParams,
+            MX_FIELD(transpose_a, "Whether A is transposed: op(A) is its transpose."),
+            MX_FIELD(transpose_b, "Whether B is transposed: op(B) is its transpose."),
             MX_FIELD(alpha, "Factor of the product."), MX_FIELD(beta, "Factor of C."),
-            MX_FIELD(axis, "Axis of the rows; columns are the last axis."))
+            MX_FIELD(axis, "Axis of the rows of matrices; columns are along the last axis."))
 };
 
 struct LinalgGemm2Params {
   bool transpose_a = false, transpose_b = false;
   double alpha = 1;
   int axis = -2;
-  MX_FIELDS(LinalgGemm2Params, MX_FIELD(transpose_a, "Use the transposed A."),
-            MX_FIELD(transpose_b, "Use the transposed B."),
+  MX_FIELDS(LinalgGemm2Params,
+            MX_FIELD(transpose_a, "Whether A is transposed: op(A) is its transpose."),
+            MX_FIELD(transpose_b, "Whether B is transposed: op(B) is its transpose."),
             MX_FIELD(alpha, "Factor of the product."),
-            MX_FIELD(axis, "Axis of the rows; columns are the last axis."))
+            MX_FIELD(axis, "Axis of the rows of matrices; columns are along the last axis."))
 };
 
 struct LinalgSyrkParams {
   bool transpose = false;
   double alpha = 1;
-  MX_FIELDS(LinalgSyrkParams, MX_FIELD(transpose, "A^T A instead of A A^T."),
+  MX_FIELDS(LinalgSyrkParams,
+            MX_FIELD(transpose, "Whether the product is A^T * A; False is A * A^T."),
             MX_FIELD(alpha, "Factor of the product."))
 };
 
 struct LinalgTriangularParams {  // shared by trmm and trsm
   bool transpose = false, rightside = false, lower = true;
   double alpha = 1;
-  MX_FIELDS(LinalgTriangularParams, MX_FIELD(transpose, "Use the transposed A."),
-            MX_FIELD(rightside, "A stands on the right of B."),
-            MX_FIELD(lower, "Read A's lower triangle, else the upper."),
+  MX_FIELDS(LinalgTriangularParams,
+            MX_FIELD(transpose, "Whether A is transposed: op(A) is its transpose."),
+            MX_FIELD(rightside, "Whether op(A) is the right factor of the product."),
+            MX_FIELD(lower,
+                     "Whether A is lower triangular; False is upper triangular. The other triangle "
+                     "is not read."),
             MX_FIELD(alpha, "Factor of the result."))
 };
 
 struct LinalgOffsetParams {  // shared by extractdiag and makediag
   int64_t offset = 0;
-  MX_FIELDS(LinalgOffsetParams,
-            MX_FIELD(offset, "Diagonal: above the main one if positive, below if negative.")
-                .between(-kMaxSize, kMaxSize))
+  MX_FIELDS(
+      LinalgOffsetParams,
+      MX_FIELD(
+          offset,
+          "Diagonal: positive above the main diagonal, negative below it, 0 the main diagonal.")
+          .between(-kMaxSize, kMaxSize))
 };
 
 struct LinalgFactorParams {  // shared by potrf and potri
   bool lower = true;
-  MX_FIELDS(LinalgFactorParams, MX_FIELD(lower, "Lower triangular factor, else upper."))
+  MX_FIELDS(LinalgFactorParams,
+            MX_FIELD(lower, "Whether the factor is lower triangular; False is upper triangular."))
 };
 
 struct LinalgTrianParams {  // shared by extracttrian, maketrian, _linalg_triangle
   int64_t offset = 0;
   bool lower = true;
-  MX_FIELDS(LinalgTrianParams,
-            MX_FIELD(offset,
-                     "First diagonal: positive for an upper triangle, negative for a lower one.")
-                .between(-kMaxSize, kMaxSize),
-            MX_FIELD(lower, "With offset 0: lower triangle, else upper."))
+  MX_FIELDS(
+      LinalgTrianParams,
+      MX_FIELD(offset,
+               "Diagonal at which the triangle begins: positive above the main diagonal (an upper "
+               "triangle), negative below it (a lower triangle), 0 the main diagonal.")
+          .between(-kMaxSize, kMaxSize),
+      MX_FIELD(lower,
+               "Whether the triangle is the lower one if offset is 0; False is the upper one."))
   bool is_lower() const { return offset < 0 || (offset == 0 && lower); }
   int64_t distance() const { return offset < 0 ? -offset : offset; }
 };

@@ -176,9 +176,9 @@ static const Registration linalg_factor_registration(Stage::kSchemas, [](OpRegis
               .infer(infer_potrf)
               .refine(refine_like_first)
               .gradient(grad_potrf));
-  ops.add(factor<LinalgFactorParams>(
-              "linalg_potri", "_linalg_potri",
-              "(A * A^T)^-1 of a lower triangular A, the Cholesky factor of what is inverted.")
+  ops.add(factor<LinalgFactorParams>("linalg_potri", "_linalg_potri",
+                                     "Inverse (A * A^T)^-1 of a positive definite matrix, where A "
+                                     "is the lower triangular Cholesky factor of this matrix.")
               .shapes("(..., n, n) -> (..., n, n)")
               .infer(infer_potri)
               .refine(refine_like_first)

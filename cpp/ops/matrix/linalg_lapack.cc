@@ -216,24 +216,25 @@ OpBuilder<NoParams> decomposition(const char* name, int outputs, const char* sha
 }  // namespace
 
 static const Registration linalg_lapack_registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(decomposition("_npi_svd", 3, "(..., m, n) -> U: (..., m, k), S: (..., k), V: (..., k, n)",
-                        "Singular values in descending order, and vectors as columns of U and rows "
-                        "of V: A = U * diag(S) * V; k is the smaller of m and n.")
+  ops.add(decomposition(
+              "_npi_svd", 3, "(..., m, n) -> U: (..., m, k), S: (..., k), V: (..., k, n)",
+              "Singular value decomposition A = U * diag(S) * V with descending singular values S "
+              "and singular vectors as columns of U and rows of V; k is the smaller of m and n.")
               .infer(infer_svd)
               .gradient(grad_svd));
   ops.add(decomposition("_npi_qr", 2, "(..., m, n) -> Q: (..., m, k), R: (..., k, n)",
-                        "Orthonormal columns and an upper triangular matrix: A = Q * R; k is the "
-                        "smaller of m and n.")
+                        "QR decomposition A = Q * R with orthonormal columns in Q and upper "
+                        "triangular R; k is the smaller of m and n.")
               .infer(infer_qr)
               .gradient(grad_qr));
   ops.add(decomposition("_npi_eig", 2, "(..., n, n) -> w: (..., n), V: (..., n, n)",
-                        "Eigenvalues, which must be real, and eigenvectors of length 1 as columns: "
-                        "A * V = V * diag(w).")
+                        "Eigenvalues w, which must be real, and eigenvectors V of length 1 as "
+                        "columns: A * V = V * diag(w).")
               .infer(infer_eig)
               .gradient(grad_eig));
   ops.add(decomposition("_npi_pinv", 1, "(..., m, n), (...) -> (..., n, m)",
-                        "Pseudo-inverse. Singular values of at most rcond times the largest one "
-                        "count as 0.")
+                        "Pseudo-inverse of each matrix. Singular values of at most rcond times the "
+                        "largest one count as 0.")
               .inputs({"A", "rcond"})
               .infer(infer_pinv)
               .gradient(grad_pinv));

@@ -214,7 +214,7 @@ static const Registration linalg_triangle_registration(Stage::kSchemas, [](OpReg
           .gradient(grad_trsm));
   ops.add(OpBuilder<LinalgTrianParams>("_linalg_triangle")
               .inputs({"A"})
-              .doc("A with zeros outside of one triangle.")
+              .doc("Returns A with zeros outside of one triangle.")
               .shapes("(..., n, n) -> the same shape")
               .infer(infer_triangle)
               .gradient(grad_triangle));
@@ -228,24 +228,23 @@ static const Registration linalg_triangle_registration(Stage::kSchemas, [](OpReg
   ops.add(OpBuilder<LinalgOffsetParams>("linalg_makediag")
               .alias({"_linalg_makediag"})
               .inputs({"A"})
-              .doc("Matrices that are zero but for one diagonal.")
+              .doc("Makes matrices with A on one diagonal and 0 elsewhere.")
               .shapes("(..., n) -> (..., n + |offset|, n + |offset|)")
               .infer(infer_makediag)
               .gradient(grad_makediag));
-  ops.add(
-      OpBuilder<LinalgTrianParams>("linalg_extracttrian")
-          .alias({"_linalg_extracttrian"})
-          .inputs({"A"})
-          .doc("A triangle of every matrix: a lower one row after row, an upper one column after "
-               "column.")
-          .shapes("(..., n, n) -> (..., entries of the triangle)")
-          .infer(infer_extracttrian)
-          .gradient(grad_extracttrian));
+  ops.add(OpBuilder<LinalgTrianParams>("linalg_extracttrian")
+              .alias({"_linalg_extracttrian"})
+              .inputs({"A"})
+              .doc("Extracts a triangle of each matrix as a vector: a lower triangle row by row, "
+                   "an upper triangle column by column.")
+              .shapes("(..., n, n) -> (..., entries of the triangle)")
+              .infer(infer_extracttrian)
+              .gradient(grad_extracttrian));
   ops.add(OpBuilder<LinalgTrianParams>("linalg_maketrian")
               .alias({"_linalg_maketrian"})
               .inputs({"A"})
-              .doc("Matrices that are zero but for one triangle, given in the order of "
-                   "linalg_extracttrian.")
+              .doc("Makes matrices with A in one triangle, in the order of linalg_extracttrian, "
+                   "and 0 elsewhere.")
               .shapes("(..., entries of the triangle) -> (..., n, n)")
               .infer(infer_maketrian)
               .gradient(grad_maketrian));

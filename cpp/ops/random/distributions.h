@@ -9,7 +9,8 @@ namespace mxlite::random {
 
 struct Uniform {
   static constexpr const char* name = "uniform";
-  static constexpr const char* doc = "Uniform distribution between low and high; neither is drawn.";
+  static constexpr const char* doc =
+      "Draws from the uniform distribution between low and high, both excluded.";
   static constexpr int count = 2;
   static constexpr const char* a_name = "low";
   static constexpr const char* b_name = "high";
@@ -21,7 +22,8 @@ struct Uniform {
 };
 struct Normal {
   static constexpr const char* name = "normal";
-  static constexpr const char* doc = "Normal distribution with a mean and a standard deviation.";
+  static constexpr const char* doc =
+      "Draws from the normal distribution; the parameters are its mean and its standard deviation.";
   static constexpr int count = 2;
   static constexpr const char* a_name = "loc";
   static constexpr const char* b_name = "scale";
@@ -33,7 +35,8 @@ struct Normal {
 };
 struct Gamma {
   static constexpr const char* name = "gamma";
-  static constexpr const char* doc = "Gamma distribution with shape alpha and scale beta.";
+  static constexpr const char* doc =
+      "Draws from the gamma distribution with shape alpha and scale beta.";
   static constexpr int count = 2;
   static constexpr const char* a_name = "alpha";
   static constexpr const char* b_name = "beta";
@@ -47,7 +50,8 @@ struct Gamma {
 };
 struct Exponential {
   static constexpr const char* name = "exponential";
-  static constexpr const char* doc = "Exponential distribution with rate lam.";
+  static constexpr const char* doc =
+      "Draws from the exponential distribution with rate lam, whose mean is 1 / lam.";
   static constexpr int count = 1;
   static constexpr const char* a_name = "lam";
   static constexpr const char* b_name = "";
@@ -59,7 +63,8 @@ struct Exponential {
 };
 struct Poisson {
   static constexpr const char* name = "poisson";
-  static constexpr const char* doc = "Poisson distribution with rate lam.";
+  static constexpr const char* doc =
+      "Draws from the Poisson distribution with rate lam, as floats.";
   static constexpr int count = 1;
   static constexpr const char* a_name = "lam";
   static constexpr const char* b_name = "";
@@ -71,7 +76,9 @@ struct Poisson {
 };
 struct NegativeBinomial {
   static constexpr const char* name = "negative_binomial";
-  static constexpr const char* doc = "Failures before the k-th success of probability p.";
+  static constexpr const char* doc =
+      "Draws from the negative binomial distribution: numbers of failures before the k-th success, "
+      "where p is the probability of a success.";
   static constexpr int count = 2;
   static constexpr const char* a_name = "k";
   static constexpr const char* b_name = "p";
@@ -86,7 +93,8 @@ struct NegativeBinomial {
 struct GeneralizedNegativeBinomial {
   static constexpr const char* name = "generalized_negative_binomial";
   static constexpr const char* doc =
-      "Negative binomial distribution by mean mu and dispersion alpha.";
+      "Draws from the negative binomial distribution with mean mu and dispersion alpha; the "
+      "variance is mu + alpha * mu^2.";
   static constexpr int count = 2;
   static constexpr const char* a_name = "mu";
   static constexpr const char* b_name = "alpha";
@@ -126,19 +134,23 @@ struct DrawParams {
   std::optional<DType> dtype;
   static constexpr auto fields() {
     const auto numbers = [] {
-      const auto first = field(D::a_name, &DrawParams::a, "Parameter of the distribution.");
+      const auto first = field(D::a_name, &DrawParams::a,
+                               "Parameter of the distribution; see the description above.");
       if constexpr (D::count == 2)
         return std::tuple(first,
-                          field(D::b_name, &DrawParams::b, "Parameter of the distribution."));
+                          field(D::b_name, &DrawParams::b,
+                                "Parameter of the distribution; see the description above."));
       else
         return std::tuple(first);
     };
     return std::tuple_cat(
         numbers(),
-        std::tuple(field("shape", &DrawParams::shape, "Shape of the result; None means (1,).")
-                       .at_least(-1),
-                   field("ctx", &DrawParams::ctx, "Device, as in cpu(0); default: current."),
-                   field("dtype", &DrawParams::dtype, "Element type; None means float32.")));
+        std::tuple(
+            field("shape", &DrawParams::shape, "Shape of the output; None means (1,).")
+                .at_least(-1),
+            field("ctx", &DrawParams::ctx,
+                  "Device of the output, such as 'cpu(0)'; empty: the current device."),
+            field("dtype", &DrawParams::dtype, "Element type of the output; None means float32.")));
   }
 };
 
@@ -147,9 +159,11 @@ template <class D>
 struct LikeParams {
   double a = D::a, b = D::b;
   static constexpr auto fields() {
-    const auto first = field(D::a_name, &LikeParams::a, "Parameter of the distribution.");
+    const auto first = field(D::a_name, &LikeParams::a,
+                             "Parameter of the distribution; see the description above.");
     if constexpr (D::count == 2)
-      return std::tuple(first, field(D::b_name, &LikeParams::b, "Parameter of the distribution."));
+      return std::tuple(first, field(D::b_name, &LikeParams::b,
+                                     "Parameter of the distribution; see the description above."));
     else
       return std::tuple(first);
   }
@@ -159,8 +173,15 @@ struct LikeParams {
 struct SampleParams {
   Shape shape;
   std::optional<DType> dtype;
-  MX_FIELDS(SampleParams, MX_FIELD(shape, "Draws per element of the parameter arrays.").at_least(0),
-            MX_FIELD(dtype, "Element type; None keeps the parameters' dtype."))
+  MX_FIELDS(
+      SampleParams,
+      MX_FIELD(
+          shape,
+          "Shape of the draws for each element of the parameter arrays, appended to their shape.")
+          .at_least(0),
+      MX_FIELD(dtype,
+               "Element type of the output; None means that of the parameter arrays if it is a "
+               "float type, else float32."))
 };
 
 struct RandintParams {
@@ -168,20 +189,22 @@ struct RandintParams {
   std::optional<Shape> shape;
   std::string ctx;
   std::optional<DType> dtype;
-  MX_FIELDS(RandintParams, MX_REQUIRED_FIELD(low, "Smallest value."),
-            MX_REQUIRED_FIELD(high, "One above the largest value."),
-            MX_FIELD(shape, "Shape of the result; None means (1,).").at_least(-1),
-            MX_FIELD(ctx, "Device, as in cpu(0); default: current."),
-            MX_FIELD(dtype, "int32 or int64; None means int32."))
+  MX_FIELDS(RandintParams, MX_REQUIRED_FIELD(low, "Smallest value that can be drawn."),
+            MX_REQUIRED_FIELD(high, "Upper end, which is not drawn."),
+            MX_FIELD(shape, "Shape of the output; None means (1,).").at_least(-1),
+            MX_FIELD(ctx, "Device of the output, such as 'cpu(0)'; empty: the current device."),
+            MX_FIELD(dtype, "Element type of the output, int32 or int64; None means int32."))
 };
 
 struct MultinomialParams {
   Shape shape;
   bool get_prob = false;
   DType dtype = DType::kInt32;
-  MX_FIELDS(MultinomialParams, MX_FIELD(shape, "Draws per distribution.").at_least(0),
-            MX_FIELD(get_prob, "Also return the logarithm of each draw's probability."),
-            MX_FIELD(dtype, "Element type of the draws."))
+  MX_FIELDS(
+      MultinomialParams,
+      MX_FIELD(shape, "Shape of the draws for each distribution; () draws one number.").at_least(0),
+      MX_FIELD(get_prob, "Whether to also return the logarithm of the probability of each draw."),
+      MX_FIELD(dtype, "Element type of the draws."))
 };
 
 // Returns the number of random counters that n elements need.

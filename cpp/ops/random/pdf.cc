@@ -206,7 +206,9 @@ static const Registration pdf_registration(Stage::kSchemas, [](OpRegistry& ops) 
     ops.add(OpBuilder<PdfParams>(name)
                 .alias({name.substr(1)})
                 .inputs(inputs)
-                .doc(str(row.doc, " 0 outside of it; each parameter is for one row of samples."))
+                .doc(str(row.doc,
+                         " The density is 0 outside of the distribution's support. Each element of "
+                         "a parameter array applies to one row of sample."))
                 .infer([name](const PdfParams&, std::span<const TensorSpec> in) {
                   return infer(name, in);
                 })
@@ -216,7 +218,8 @@ static const Registration pdf_registration(Stage::kSchemas, [](OpRegistry& ops) 
   ops.add(OpBuilder<PdfParams>("_random_pdf_dirichlet")
               .alias({"random_pdf_dirichlet"})
               .inputs({"sample", "alpha"})
-              .doc("Density of the Dirichlet distribution; probabilities are along the last axis.")
+              .doc("Density of the Dirichlet distribution; the probabilities of a sample, and "
+                   "their parameters alpha, are along the last axis.")
               .infer(infer_dirichlet)
               .refine(refine_dirichlet)
               .gradient(dirichlet_gradient));

@@ -7,7 +7,7 @@ namespace mxlite::random {
 
 struct PdfParams {
   bool is_log = false;
-  MX_FIELDS(PdfParams, MX_FIELD(is_log, "Give the logarithm of the density instead?"))
+  MX_FIELDS(PdfParams, MX_FIELD(is_log, "Whether to return the logarithm of the density."))
 };
 
 }  // namespace mxlite::random

@@ -49,7 +49,7 @@ template <class D>
 OpSchema like_schema() {
   const std::string name = std::string("_random_") + D::name + "_like";
   return OpBuilder<LikeParams<D>>(name)
-      .doc(std::string(D::doc) + " Shape and dtype of data.")
+      .doc(std::string(D::doc) + " The output has the shape and dtype of data.")
       .infer([name](const LikeParams<D>&, std::span<const TensorSpec> in) -> Specs {
         check_floating(name, in[0].dtype);
         return {in[0]};
@@ -81,9 +81,10 @@ OpSchema sample_schema() {
   return OpBuilder<SampleParams>(name)
       .inputs(inputs)
       .alias({"_" + name})
-      .doc(std::string(D::doc) + " One row of draws per element of the parameter arrays; " +
-           (std::is_same_v<D, Uniform> ? "low and high may be in either order."
-                                       : "illegal parameters give NaN."))
+      .doc(std::string(D::doc) + " Each element of the parameter arrays gets draws of its own; " +
+           (std::is_same_v<D, Uniform>
+                ? "low may be above high."
+                : "parameters outside of the distribution's domain give NaN."))
       .infer([name](const SampleParams& p, std::span<const TensorSpec> in) -> Specs {
         if (in.size() == 2) {
           MX_CHECK_SHAPE(may_equal(in[0].shape, in[1].shape), name,
@@ -177,7 +178,8 @@ static const Registration random_registration(Stage::kSchemas, [](OpRegistry& op
   ops.add(OpBuilder<RandintParams>("random_randint")
               .inputs({})
               .alias({"_random_randint"})
-              .doc("Integers in [low, high), all equally likely.")
+              .doc("Draws integers from low up to but not including high, all with the same "
+                   "probability.")
               .infer(infer_randint)
               .random(kCount)
               .zero_gradient()
@@ -187,10 +189,10 @@ static const Registration random_registration(Stage::kSchemas, [](OpRegistry& op
               .symbol({.shape_from_users = true}));
   ops.add(OpBuilder<MultinomialParams>("sample_multinomial")
               .alias({"_sample_multinomial"})
-              .doc("Indices drawn with the probabilities along data's last axis, which are divided "
-                   "by their sum. Probabilities that are negative, NaN or infinite, and rows of "
-                   "zeros, are an error at the next wait; a GPU cannot raise it, and draws -1 with "
-                   "the log-probability NaN.")
+              .doc("Draws indices with the probabilities along data's last axis, which are first "
+                   "divided by their sum. If probabilities are negative, NaN or infinite, or all "
+                   "are 0, the next wait raises an error; on a GPU, the draws are then -1 and "
+                   "their log-probabilities NaN.")
               .shapes("(classes,) or (N, classes) -> (*shape) or (N, *shape)")
               .output_count([](const MultinomialParams& p, int) { return p.get_prob ? 2 : 1; })
               .infer(infer_multinomial)
@@ -206,7 +208,7 @@ static const Registration random_registration(Stage::kSchemas, [](OpRegistry& op
   ops.add(OpBuilder<NoParams>("shuffle")
               .alias({"_shuffle"})
               .symbol({.file_name = "_shuffle"})
-              .doc("data with its entries along the first axis in random order.")
+              .doc("Returns the entries of data along the first axis in random order.")
               .infer(infer_shuffle)
               .random([](const NoParams&, std::span<const TensorSpec> out) -> uint64_t {
                 return counters_for(out[0].shape[0]);

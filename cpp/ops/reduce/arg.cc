@@ -56,12 +56,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .symbol({.constant_output = true}));
   for (const char* name : {"_npi_argmax", "_npi_argmin"})
     ops.add(OpBuilder<ArgParams>(name)
-                .doc("Index of the first extreme value along an axis, as int64.")
+                .doc("Index of the first largest (argmax) or smallest (argmin) value along an "
+                     "axis, as int64.")
                 .infer(rule(name, /*numpy=*/true))
                 .zero_gradient()
                 .symbol({.constant_output = true}));
   ops.add(OpBuilder<NoParams>("argmax_channel")
-              .doc("argmax over axis 1.")
+              .doc("Index of the first largest value along axis 1.")
               .shapes("(N, C, ...) -> (N, ...)")
               .infer(infer_channel)
               .zero_gradient()

@@ -9,19 +9,19 @@ namespace {
 struct BroadcastToParams {
   Shape shape;
   MX_FIELDS(BroadcastToParams,
-            MX_FIELD(shape, "Shape of the result; 0 keeps data's length.").at_least(0))
+            MX_FIELD(shape, "Shape of the result; 0 keeps the length of data's axis.").at_least(0))
 };
 
 struct BroadcastAxisParams {
   Shape axis, size;
-  MX_FIELDS(BroadcastAxisParams, MX_FIELD(axis, "Axes of length 1 to repeat."),
-            MX_FIELD(size, "New lengths of these axes.").at_least(0))
+  MX_FIELDS(BroadcastAxisParams, MX_FIELD(axis, "Axes of length 1 along which data is repeated."),
+            MX_FIELD(size, "New length of each axis in axis.").at_least(0))
 };
 
 struct BroadcastLikeParams {
   std::optional<Shape> lhs_axes, rhs_axes;
-  MX_FIELDS(BroadcastLikeParams, MX_FIELD(lhs_axes, "Axes of lhs; None: all."),
-            MX_FIELD(rhs_axes, "Axes of rhs with their lengths."))
+  MX_FIELDS(BroadcastLikeParams, MX_FIELD(lhs_axes, "Axes of lhs that are repeated; None: all."),
+            MX_FIELD(rhs_axes, "Axes of rhs whose lengths those in lhs_axes get; None: all."))
 };
 
 Shape checked(const char* op, const Shape& from, Shape to) {
@@ -86,18 +86,18 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<BroadcastToParams>("broadcast_to")
-              .doc("data repeated to a shape.")
+              .doc("Repeats data along axes of length 1 to a given shape.")
               .shapes("sizes equal to `shape`, or 1 -> `shape`")
               .infer(infer_to)
               .gradient(gradient));
   ops.add(OpBuilder<BroadcastAxisParams>("broadcast_axis")
               .alias({"broadcast_axes"})
-              .doc("data repeated along some axes.")
+              .doc("Repeats data along axes of length 1.")
               .infer(infer_axis)
               .gradient(gradient));
   ops.add(OpBuilder<BroadcastLikeParams>("broadcast_like")
               .inputs({"lhs", "rhs"})
-              .doc("lhs repeated to the shape of rhs.")
+              .doc("Repeats lhs along axes of length 1 to the shape of rhs.")
               .infer(infer_like)
               .gradient(gradient));
 });

@@ -32,7 +32,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<CumsumParams>("cumsum")
               .inputs({"a"})
               .symbol({.file_name = "_np_cumsum"})
-              .doc("Sum of the elements up to each position.")
+              .doc("Cumulative sum: each element of the output is the sum of the elements up to "
+                   "its position.")
               .shapes("any shape -> the same shape; without `axis` (size,)")
               .infer(rule("cumsum"))
               .refine([](const CumsumParams& p, PartialShapes& shapes) {
@@ -42,7 +43,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .amp(AmpClass::kFloat32));
   ops.add(OpBuilder<CumsumParams>("_cumsum_reverse")
               .inputs({"a"})
-              .doc("Sum of the elements from each position on.")
+              .doc("Reversed cumulative sum: each element of the output is the sum of the elements "
+                   "from its position to the end.")
               .infer(rule("_cumsum_reverse"))
               .gradient(gradient<false>)
               .amp(AmpClass::kFloat32));

@@ -37,7 +37,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<ReduceParams>(kOp)
-              .doc("Logarithm of the sum of exp(data) over axes, without overflow.")
+              .doc("Logarithm of the sum of exp(data) along axes, computed without overflow.")
               .shapes("any shape -> data without the axes `axis`, or with size 1 there "
                       "(`keepdims=True`)")
               .infer(infer)

@@ -38,7 +38,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<MomentsParams>("moments")
-              .doc("Mean and (biased) variance over axes.")
+              .doc("Mean and biased variance, which divides by the number of elements, along axes.")
               .shapes("any shape -> mean and variance without the axes `axes`")
               .outputs(2)
               .infer(infer)

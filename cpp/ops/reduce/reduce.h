@@ -10,9 +10,9 @@ struct ReduceParams {
   std::optional<Shape> axis;
   bool keepdims = false;
   bool exclude = false;
-  MX_FIELDS(ReduceParams, MX_FIELD(axis, "Axes that disappear; None or () means all."),
-            MX_FIELD(keepdims, "Keep reduced axes with length 1."),
-            MX_FIELD(exclude, "Reduce all axes but those in axis."))
+  MX_FIELDS(ReduceParams, MX_FIELD(axis, "Axes that are reduced; None or () means all."),
+            MX_FIELD(keepdims, "Whether reduced axes stay, with length 1."),
+            MX_FIELD(exclude, "Whether to reduce all axes except those in axis."))
 };
 
 // Parameters of numpy mode's reductions, whose results may have 0 dimensions.
@@ -20,9 +20,11 @@ struct NumpyReduceParams {
   std::optional<Shape> axis;
   std::optional<DType> dtype;
   bool keepdims = false;
-  MX_FIELDS(NumpyReduceParams, MX_FIELD(axis, "Axes that disappear; None means all, () none."),
-            MX_FIELD(dtype, "Type of sums and products; None means 64 bits for integers."),
-            MX_FIELD(keepdims, "Keep reduced axes with length 1."))
+  MX_FIELDS(NumpyReduceParams, MX_FIELD(axis, "Axes that are reduced; None means all, () none."),
+            MX_FIELD(dtype,
+                     "Element type of the result; None means that of data, but 64 bits for sums "
+                     "and products of integers."),
+            MX_FIELD(keepdims, "Whether reduced axes stay, with length 1."))
 };
 
 struct NormParams {
@@ -30,31 +32,35 @@ struct NormParams {
   std::optional<Shape> axis;
   std::optional<DType> out_dtype;
   bool keepdims = false;
-  MX_FIELDS(NormParams, MX_FIELD(ord, "1: sum of absolute values; 2: Euclidean.").between(1, 2),
-            MX_FIELD(axis, "Axes that disappear; None means all."),
-            MX_FIELD(out_dtype, "None keeps data's dtype."),
-            MX_FIELD(keepdims, "Keep reduced axes with length 1."))
+  MX_FIELDS(NormParams,
+            MX_FIELD(ord,
+                     "Order of the norm: 1 is the sum of absolute values, 2 the Euclidean norm.")
+                .between(1, 2),
+            MX_FIELD(axis, "Axes that are reduced; None means all."),
+            MX_FIELD(out_dtype, "Element type of the result; None means that of data."),
+            MX_FIELD(keepdims, "Whether reduced axes stay, with length 1."))
 };
 
 struct MomentsParams {
   std::optional<Shape> axes;
   bool keepdims = false;
-  MX_FIELDS(MomentsParams, MX_FIELD(axes, "Axes that disappear; None means all."),
-            MX_FIELD(keepdims, "Keep reduced axes with length 1."))
+  MX_FIELDS(MomentsParams, MX_FIELD(axes, "Axes that are reduced; None means all."),
+            MX_FIELD(keepdims, "Whether reduced axes stay, with length 1."))
 };
 
 struct ArgParams {
   std::optional<int64_t> axis;
   bool keepdims = false;
-  MX_FIELDS(ArgParams, MX_FIELD(axis, "Axis to search; None searches the flattened array."),
-            MX_FIELD(keepdims, "Keep the searched axis with length 1."))
+  MX_FIELDS(ArgParams, MX_FIELD(axis, "Axis that is searched; None searches the flattened array."),
+            MX_FIELD(keepdims, "Whether the searched axis stays, with length 1."))
 };
 
 struct CumsumParams {
   std::optional<int64_t> axis;
   std::optional<DType> dtype;
-  MX_FIELDS(CumsumParams, MX_FIELD(axis, "Axis to add along; None flattens data first."),
-            MX_FIELD(dtype, "Type of the result; None keeps data's."))
+  MX_FIELDS(CumsumParams,
+            MX_FIELD(axis, "Axis along which elements are added; None flattens the array first."),
+            MX_FIELD(dtype, "Element type of the result; None means that of data."))
 };
 
 // reduced[i] is true if axis i is reduced.

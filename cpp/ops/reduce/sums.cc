@@ -210,37 +210,40 @@ OpBuilder<NumpyReduceParams> numpy_reduction(const char* name, const char* doc, 
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+  ops.add(reduction("sum", "Sum of the elements along axes.", false, sum_gradient<ReduceParams>)
+              .alias({"sum_axis"}));
   ops.add(
-      reduction("sum", "Sum over axes.", false, sum_gradient<ReduceParams>).alias({"sum_axis"}));
-  ops.add(reduction("mean", "Mean over axes.", false, mean_gradient<ReduceParams>));
-  ops.add(reduction("nansum", "Sum over axes; NaN counts as 0.", false, nansum_gradient));
-  ops.add(
-      reduction("prod", "Product over axes.", false, prod_gradient<ReduceParams, product_of_others>)
-          .composite_gradient(prod_gradient<ReduceParams, product_of_others_exactly>));
-  ops.add(reduction("nanprod", "Product over axes; NaN counts as 1.", false,
+      reduction("mean", "Mean of the elements along axes.", false, mean_gradient<ReduceParams>));
+  ops.add(reduction("nansum", "Sum of the elements along axes; NaN counts as 0.", false,
+                    nansum_gradient));
+  ops.add(reduction("prod", "Product of the elements along axes.", false,
+                    prod_gradient<ReduceParams, product_of_others>)
+              .composite_gradient(prod_gradient<ReduceParams, product_of_others_exactly>));
+  ops.add(reduction("nanprod", "Product of the elements along axes; NaN counts as 1.", false,
                     nanprod_gradient<product_of_others>)
               .composite_gradient(nanprod_gradient<product_of_others_exactly>));
-  ops.add(reduction("max", "Largest value over axes; NaN if there is one.", true,
+  ops.add(reduction("max", "Largest value along axes; NaN if any value is NaN.", true,
                     extreme_gradient<ReduceParams>)
               .alias({"max_axis"})
               .amp(AmpClass::kNeutral));
-  ops.add(reduction("min", "Smallest value over axes; NaN if there is one.", true,
+  ops.add(reduction("min", "Smallest value along axes; NaN if any value is NaN.", true,
                     extreme_gradient<ReduceParams>)
               .alias({"min_axis"})
               .amp(AmpClass::kNeutral));
   using P = NumpyReduceParams;
   using enum NumpyResult;
-  ops.add(numpy_reduction("_np_sum", "Sum over axes.", kSum, sum_gradient<P>));
+  ops.add(numpy_reduction("_np_sum", "Sum of the elements along axes.", kSum, sum_gradient<P>));
+  ops.add(numpy_reduction("_np_prod", "Product of the elements along axes.", kSum,
+                          prod_gradient<P, product_of_others>)
+              .composite_gradient(prod_gradient<P, product_of_others_exactly>));
   ops.add(
-      numpy_reduction("_np_prod", "Product over axes.", kSum, prod_gradient<P, product_of_others>)
-          .composite_gradient(prod_gradient<P, product_of_others_exactly>));
-  ops.add(numpy_reduction("_npi_mean", "Mean over axes.", kMean, mean_gradient<P>));
-  ops.add(numpy_reduction("_np_max", "Largest value over axes; NaN if there is one.", kExtreme,
+      numpy_reduction("_npi_mean", "Mean of the elements along axes.", kMean, mean_gradient<P>));
+  ops.add(numpy_reduction("_np_max", "Largest value along axes; NaN if any value is NaN.", kExtreme,
                           extreme_gradient<P>));
-  ops.add(numpy_reduction("_np_min", "Smallest value over axes; NaN if there is one.", kExtreme,
-                          extreme_gradient<P>));
+  ops.add(numpy_reduction("_np_min", "Smallest value along axes; NaN if any value is NaN.",
+                          kExtreme, extreme_gradient<P>));
   ops.add(OpBuilder<NormParams>("norm")
-              .doc("Norm of the elements along axes, taken as one vector.")
+              .doc("Vector norm of the elements along the given axes.")
               .shapes(kReduced)
               .infer(infer_norm)
               .gradient(norm_gradient)

@@ -41,7 +41,7 @@ static const Registration storage_registration(Stage::kSchemas, [](OpRegistry& o
               .symbol({.untied_inputs = {1}})
               .refine(refine_like_first));
   ops.add(OpBuilder<ReduceParams>("_square_sum")
-              .doc("Sum of squares over axes, of stored rows only.")
+              .doc("Sum of squares along axes; of a row-sparse array, only stored rows are read.")
               .infer(infer_square_sum)
               .storage({.chooses_storage = true}));
 });
