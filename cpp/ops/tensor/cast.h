@@ -12,9 +12,10 @@ struct AmpMulticastParams {
   int num_outputs = 0;
   bool cast_narrow = false;
   MX_FIELDS(
-      AmpMulticastParams, MX_REQUIRED_FIELD(num_outputs, "How many arrays.").at_least(1),
-      MX_FIELD(cast_narrow,
-               "Convert to the narrowest floating type among the inputs instead of the widest."))
+      AmpMulticastParams, MX_REQUIRED_FIELD(num_outputs, "Number of arrays.").at_least(1),
+      MX_FIELD(
+          cast_narrow,
+          "Whether to convert to the narrowest float type among the inputs instead of the widest."))
 };
 
 }  // namespace mxlite

@@ -289,7 +289,8 @@ static const Registration concat_registration(Stage::kSchemas, [](OpRegistry& op
               .symbol({.output_names = {"output0"}, .names_single_input = true})
               .refine(refine_slice_channel));
   ops.add(OpBuilder<SplitV2Params>("_split_v2")
-              .doc("Splits an array at given places or into parts of about equal length.")
+              .doc("Splits an array along one axis at given indices, or into parts of about equal "
+                   "length.")
               .output_count([](const SplitV2Params& p, int) { return count_parts(p); })
               .infer(infer_split_v2)
               .gradient(grad_split_v2)

@@ -21,10 +21,13 @@ struct SliceChannelParams {
   int num_outputs = 1;
   int axis = 1;
   bool squeeze_axis = false;
-  MX_FIELDS(SliceChannelParams,
-            MX_REQUIRED_FIELD(num_outputs, "Number of equal parts.").between(1, kMaxParts),
-            MX_FIELD(axis, "Axis that is split."),
-            MX_FIELD(squeeze_axis, "Remove the axis, which then has length 1 in every part."))
+  MX_FIELDS(
+      SliceChannelParams,
+      MX_REQUIRED_FIELD(num_outputs, "Number of equal parts that the axis is split into.")
+          .between(1, kMaxParts),
+      MX_FIELD(axis, "Axis that is split."),
+      MX_FIELD(squeeze_axis,
+               "Whether to remove the split axis from each part, where it must have length 1."))
 };
 
 struct SplitV2Params {
@@ -32,11 +35,13 @@ struct SplitV2Params {
   int axis = 1;
   bool squeeze_axis = false;
   int sections = 0;
-  MX_FIELDS(SplitV2Params, MX_REQUIRED_FIELD(indices, "First index of every part."),
-            MX_FIELD(axis, "Axis that is split."),
-            MX_FIELD(squeeze_axis, "Remove the axis, which then has length 1 in every part."),
-            MX_FIELD(sections, "Number of parts of about equal length; 0 uses indices.")
-                .between(0, kMaxParts))
+  MX_FIELDS(
+      SplitV2Params, MX_REQUIRED_FIELD(indices, "First index of each part along the axis."),
+      MX_FIELD(axis, "Axis that is split."),
+      MX_FIELD(squeeze_axis,
+               "Whether to remove the split axis from each part, where it must have length 1."),
+      MX_FIELD(sections, "Number of parts of about equal length; 0 splits at indices instead.")
+          .between(0, kMaxParts))
 };
 
 }  // namespace mxlite

@@ -82,15 +82,18 @@ OpBuilder<LikeParams> like(const char* name, const char* doc) {
 }  // namespace
 
 static const Registration creation_registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(fill("_zeros", "Zeros."));
-  ops.add(fill("_ones", "Ones."));
-  ops.add(
-      from_nothing<FullParams>("_full", "One value.", /*shape_from_users=*/true).infer(infer_full));
-  ops.add(from_nothing<ArangeParams>("_arange", "start, start + step, ... below stop.",
-                                     /*shape_from_users=*/true)
+  ops.add(fill("_zeros", "Array of zeros."));
+  ops.add(fill("_ones", "Array of ones."));
+  ops.add(from_nothing<FullParams>("_full", "Array with one value in all elements.",
+                                   /*shape_from_users=*/true)
+              .infer(infer_full));
+  ops.add(from_nothing<ArangeParams>(
+              "_arange", "Evenly spaced numbers: start, start + step, ..., before stop.",
+              /*shape_from_users=*/true)
               .infer(infer_arange));
-  ops.add(from_nothing<EyeParams>("_eye", "Ones on a diagonal, zeros elsewhere.").infer(infer_eye));
-  ops.add(from_nothing<LinspaceParams>("_linspace", "num values at equal distances.")
+  ops.add(from_nothing<EyeParams>("_eye", "Matrix with ones on one diagonal and zeros elsewhere.")
+              .infer(infer_eye));
+  ops.add(from_nothing<LinspaceParams>("_linspace", "num evenly spaced numbers from start to stop.")
               .infer(infer_linspace));
   ops.add(like("zeros_like", "Zeros of data's shape and dtype."));
   ops.add(like("ones_like", "Ones of data's shape and dtype."));

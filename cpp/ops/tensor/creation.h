@@ -19,14 +19,14 @@ struct FillParams {
   std::string ctx;
   OptionalDType dtype = DType::kFloat32;
   MX_FIELDS(FillParams, MX_FIELD(shape, "Shape of the result.").at_least(-1),
-            MX_FIELD(ctx, "Device, as in cpu(0); default: current."),
-            MX_FIELD(dtype, "Element type; None means float32."))
+            MX_FIELD(ctx, "Device of the output, such as 'cpu(0)'; empty: the current device."),
+            MX_FIELD(dtype, "Element type of the output; None means float32."))
 };
 
 struct LikeParams {
   OptionalDType dtype;
   MX_FIELDS(LikeParams,
-            MX_FIELD(dtype, "Accepted and without effect, as in 1.x: the result has data's."))
+            MX_FIELD(dtype, "Has no effect, as in MXNet 1.x: the output has the dtype of data."))
 };
 
 struct FullParams {
@@ -35,8 +35,8 @@ struct FullParams {
   OptionalDType dtype = DType::kFloat32;
   Number value = 0;
   MX_FIELDS(FullParams, MX_FIELD(shape, "Shape of the result.").at_least(-1),
-            MX_FIELD(ctx, "Device, as in cpu(0); default: current."),
-            MX_FIELD(dtype, "Element type; None means float32."),
+            MX_FIELD(ctx, "Device of the output, such as 'cpu(0)'; empty: the current device."),
+            MX_FIELD(dtype, "Element type of the output; None means float32."),
             MX_REQUIRED_FIELD(value, "Value of every element."))
 };
 
@@ -48,14 +48,18 @@ struct ArangeParams {
   bool infer_range = false;
   std::string ctx;
   OptionalDType dtype = DType::kFloat32;
-  MX_FIELDS(ArangeParams, MX_REQUIRED_FIELD(start, "First value; the end if stop is None."),
-            MX_FIELD(stop, "End, not included; None: count from 0 to start."),
-            MX_FIELD(step, "Distance between values."),
-            MX_FIELD(repeat, "How often each value occurs.").between(1, kMaxSize),
-            MX_FIELD(infer_range,
-                     "Symbols: let the users of the result decide how many values it has."),
-            MX_FIELD(ctx, "Device, as in cpu(0); default: current."),
-            MX_FIELD(dtype, "Element type; None means float32."))
+  MX_FIELDS(
+      ArangeParams,
+      MX_REQUIRED_FIELD(start, "First value, or the end of the interval if stop is None."),
+      MX_FIELD(stop,
+               "End of the interval, which is excluded; None: the interval is from 0 to start."),
+      MX_FIELD(step, "Difference of adjacent values."),
+      MX_FIELD(repeat, "How many times each value is repeated.").between(1, kMaxSize),
+      MX_FIELD(
+          infer_range,
+          "Whether symbols infer the number of values from the operators that use the result."),
+      MX_FIELD(ctx, "Device of the output, such as 'cpu(0)'; empty: the current device."),
+      MX_FIELD(dtype, "Element type of the output; None means float32."))
 };
 
 struct EyeParams {
@@ -63,10 +67,11 @@ struct EyeParams {
   std::string ctx;
   OptionalDType dtype = DType::kFloat32;
   MX_FIELDS(EyeParams, MX_REQUIRED_FIELD(N, "Number of rows.").at_least(0),
-            MX_FIELD(M, "Number of columns; 0 means N.").at_least(0),
-            MX_FIELD(k, "Diagonal: above the main one if positive."),
-            MX_FIELD(ctx, "Device, as in cpu(0); default: current."),
-            MX_FIELD(dtype, "Element type; None means float32."))
+            MX_FIELD(M, "Number of columns; 0 means as many as rows.").at_least(0),
+            MX_FIELD(k,
+                     "Diagonal of the ones: positive above the main diagonal, negative below it."),
+            MX_FIELD(ctx, "Device of the output, such as 'cpu(0)'; empty: the current device."),
+            MX_FIELD(dtype, "Element type of the output; None means float32."))
 };
 
 struct LinspaceParams {
@@ -76,11 +81,12 @@ struct LinspaceParams {
   std::string ctx;
   OptionalDType dtype = DType::kFloat32;
   MX_FIELDS(LinspaceParams, MX_REQUIRED_FIELD(start, "First value."),
-            MX_REQUIRED_FIELD(stop, "Last value, or the one after it."),
-            MX_REQUIRED_FIELD(num, "How many values.").at_least(0),
+            MX_REQUIRED_FIELD(stop,
+                              "Last value, or the value after the last one if endpoint is False."),
+            MX_REQUIRED_FIELD(num, "Number of values.").at_least(0),
             MX_FIELD(endpoint, "Whether stop is the last value."),
-            MX_FIELD(ctx, "Device, as in cpu(0); default: current."),
-            MX_FIELD(dtype, "Element type; None means float32."))
+            MX_FIELD(ctx, "Device of the output, such as 'cpu(0)'; empty: the current device."),
+            MX_FIELD(dtype, "Element type of the output; None means float32."))
 };
 
 }  // namespace mxlite

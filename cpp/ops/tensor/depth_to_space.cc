@@ -48,12 +48,12 @@ std::vector<ValueRef> grad_space_to_depth(GradBuilder& g) {
 
 static const Registration depth_to_space_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<BlockSizeParams>("depth_to_space")
-              .doc("Moves blocks of channels to blocks of height and width.")
+              .doc("Rearranges channels to blocks of height and width.")
               .shapes("(N, C, H, W) -> (N, C / block^2, H * block, W * block)")
               .infer(infer_depth_to_space)
               .gradient(grad_depth_to_space));
   ops.add(OpBuilder<BlockSizeParams>("space_to_depth")
-              .doc("Moves blocks of height and width to channels.")
+              .doc("Rearranges blocks of height and width to channels.")
               .shapes("(N, C, H, W) -> (N, C * block^2, H / block, W / block)")
               .infer(infer_space_to_depth)
               .gradient(grad_space_to_depth));

@@ -71,7 +71,8 @@ std::vector<ValueRef> grad_diag_backward(GradBuilder& g) {
 
 static const Registration diag_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<DiagParams>("diag")
-              .doc("A diagonal of an array; of a vector, the matrix that has it as diagonal.")
+              .doc("Returns a diagonal of an array, or for a vector the matrix with this vector on "
+                   "a diagonal.")
               .shapes("(n,) -> (n, n); (..., m, n) -> the diagonal of two axes, last")
               .infer(infer_diag)
               .gradient(grad_diag));

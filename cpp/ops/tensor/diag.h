@@ -7,11 +7,13 @@ namespace mxlite {
 struct DiagParams {
   int64_t k = 0;
   int axis1 = 0, axis2 = 1;
-  MX_FIELDS(DiagParams,
-            MX_FIELD(k, "Diagonal: above the main one for k > 0, below for k < 0.")
-                .between(-kMaxSize, kMaxSize),
-            MX_FIELD(axis1, "Axis of the rows; for 2 or more dimensions."),
-            MX_FIELD(axis2, "Axis of the columns; for 2 or more dimensions."))
+  MX_FIELDS(
+      DiagParams,
+      MX_FIELD(
+          k, "Diagonal: positive above the main diagonal, negative below it, 0 the main diagonal.")
+          .between(-kMaxSize, kMaxSize),
+      MX_FIELD(axis1, "Axis of the rows; ignored for a vector."),
+      MX_FIELD(axis2, "Axis of the columns; ignored for a vector."))
 };
 
 struct DiagBackwardParams {

@@ -91,14 +91,16 @@ std::vector<ValueRef> grad_scatter_set_nd(GradBuilder& g) {
 static const Registration gather_nd_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<NoParams>("gather_nd")
               .inputs({"data", "indices"})
-              .doc("The elements or slices of data at the given coordinates.")
+              .doc("Returns the elements or slices of data at the given coordinates: output[b] = "
+                   "data[indices[0, b], ..., indices[M - 1, b]].")
               .shapes("data: (a0, ..., aM, ...), indices: (M, b0, ...) -> (b0, ..., rest of data)")
               .infer(infer_gather_nd)
               .gradient(grad_gather_nd)
               .symbol({.untied_inputs = {1}}));
   ops.add(OpBuilder<ScatterNdParams>("scatter_nd")
               .inputs({"data", "indices"})
-              .doc("Zeros with data at the given coordinates; the last of equal ones wins.")
+              .doc("Array of zeros with data written at the given coordinates; of equal "
+                   "coordinates the last one is used.")
               .shapes("data: (b0, ..., rest), indices: (M, b0, ...) -> `shape`")
               .infer(infer_scatter_nd)
               .gradient(grad_scatter_nd)
@@ -109,12 +111,12 @@ static const Registration gather_nd_registration(Stage::kSchemas, [](OpRegistry&
   ops.add(OpBuilder<ScatterNdParams>("_gather_nd_backward")
               .alias({"_backward_gather_nd"})
               .inputs({"data", "indices"})
-              .doc("Zeros to which data is added at the given coordinates.")
+              .doc("Array of zeros to which data is added at the given coordinates.")
               .infer(infer_scatter_nd)
               .gradient(grad_scatter_nd));
   ops.add(OpBuilder<ScatterNdParams>("_scatter_set_nd")
               .inputs({"lhs", "rhs", "indices"})
-              .doc("lhs with rhs at the given coordinates.")
+              .doc("Returns lhs with the elements at the given coordinates replaced by rhs.")
               .infer(infer_scatter_set_nd)
               .refine([](const ScatterNdParams& p, PartialShapes& shapes) {
                 if (p.shape.ndim() > 0) shapes.refine_output(0, p.shape);

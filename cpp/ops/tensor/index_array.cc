@@ -51,15 +51,16 @@ std::vector<ValueRef> grad_index_copy(GradBuilder& g) {
 }  // namespace
 
 static const Registration index_array_registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(OpBuilder<IndexArrayParams>("_contrib_index_array")
-              .doc("At every position of data its own coordinates, int64.")
-              .shapes("any shape -> (..., number of `axes`)")
-              .infer(infer_index_array)
-              .zero_gradient()
-              .symbol({.constant_output = true, .untied_inputs = {0}})
-              .types([](const IndexArrayParams&, KnownTypes, KnownTypes out) {
-                if (!out[0]) out[0] = DType::kInt64;
-              }));
+  ops.add(
+      OpBuilder<IndexArrayParams>("_contrib_index_array")
+          .doc("Returns the coordinates of each position of data along a new last axis, as int64.")
+          .shapes("any shape -> (..., number of `axes`)")
+          .infer(infer_index_array)
+          .zero_gradient()
+          .symbol({.constant_output = true, .untied_inputs = {0}})
+          .types([](const IndexArrayParams&, KnownTypes, KnownTypes out) {
+            if (!out[0]) out[0] = DType::kInt64;
+          }));
   ops.add(OpBuilder<ArangeLikeParams>("_contrib_arange_like")
               .doc("Evenly spaced numbers in the shape of data or along one of its axes.")
               .infer(infer_arange_like)
@@ -67,7 +68,7 @@ static const Registration index_array_registration(Stage::kSchemas, [](OpRegistr
               .symbol({.output_type = OutputType::kOfInputs}));
   ops.add(OpBuilder<NoParams>("_contrib_index_copy")
               .inputs({"old_tensor", "index_vector", "new_tensor"})
-              .doc("old_tensor with row index_vector[i] replaced by row i of new_tensor.")
+              .doc("Returns old_tensor with row index_vector[i] replaced by row i of new_tensor.")
               .shapes("old_tensor: (N, ...), index_vector: (M,), new_tensor: (M, ...) -> (N, ...)")
               .infer(infer_index_copy)
               .refine(refine_like_first)

@@ -9,7 +9,8 @@ namespace mxlite {
 
 struct IndexArrayParams {
   std::optional<Shape> axes;
-  MX_FIELDS(IndexArrayParams, MX_FIELD(axes, "Axes whose index is written; None: all of them."))
+  MX_FIELDS(IndexArrayParams,
+            MX_FIELD(axes, "Axes whose indices are returned, in this order; None: all axes."))
 };
 
 struct ArangeLikeParams {
@@ -17,11 +18,14 @@ struct ArangeLikeParams {
   int64_t repeat = 1;
   std::string ctx;
   std::optional<int> axis;
-  MX_FIELDS(ArangeLikeParams, MX_FIELD(start, "First value."),
-            MX_FIELD(step, "Difference of neighbours."),
-            MX_FIELD(repeat, "How often every value occurs.").between(1, kMaxSize),
-            MX_FIELD(ctx, "Ignored: the output is on data's device."),
-            MX_FIELD(axis, "Axis whose length counts; None: the shape of data."))
+  MX_FIELDS(
+      ArangeLikeParams, MX_FIELD(start, "First value."),
+      MX_FIELD(step, "Difference of adjacent values."),
+      MX_FIELD(repeat, "How many times each value is repeated.").between(1, kMaxSize),
+      MX_FIELD(ctx, "Has no effect: the output is on data's device."),
+      MX_FIELD(
+          axis,
+          "Axis whose length is the number of values; None: the output has the shape of data."))
 };
 
 }  // namespace mxlite

@@ -54,8 +54,8 @@ static const Registration one_hot_registration(Stage::kSchemas, [](OpRegistry& o
   ops.add(
       OpBuilder<OneHotParams>("one_hot")
           .inputs({"indices"})
-          .doc("on_value at every index along a new last axis, off_value elsewhere; an index "
-               "outside gives off_value only.")
+          .doc("One-hot vectors along a new last axis: on_value at the index, off_value elsewhere. "
+               "An index outside of the axis gives only off_value.")
           .shapes("any shape -> (*indices.shape, depth)")
           .infer(infer_one_hot)
           .zero_gradient()
@@ -64,7 +64,8 @@ static const Registration one_hot_registration(Stage::kSchemas, [](OpRegistry& o
   ops.add(OpBuilder<RavelParams>("ravel_multi_index")
               .alias({"_ravel_multi_index"})
               .symbol({.file_name = "_ravel_multi_index"})
-              .doc("Flat indices of coordinates, one row of data per dimension of shape.")
+              .doc("Converts coordinates to indices into the flattened array; data has one row for "
+                   "each dimension of shape.")
               .shapes("(len(shape), count) -> (count,)")
               .infer(infer_ravel)
               .refine([](const RavelParams& p, PartialShapes& shapes) {
@@ -78,7 +79,8 @@ static const Registration one_hot_registration(Stage::kSchemas, [](OpRegistry& o
   ops.add(OpBuilder<RavelParams>("unravel_index")
               .alias({"_unravel_index"})
               .symbol({.file_name = "_unravel_index"})
-              .doc("Coordinates of flat indices, one row per dimension of shape.")
+              .doc("Converts indices into the flattened array to coordinates; the output has one "
+                   "row for each dimension of shape.")
               .shapes("(count,) -> (len(shape), count)")
               .infer(infer_unravel)
               .refine([](const RavelParams&, PartialShapes& shapes) {
@@ -90,7 +92,7 @@ static const Registration one_hot_registration(Stage::kSchemas, [](OpRegistry& o
               .zero_gradient());
   ops.add(OpBuilder<NoParams>("fill_element_0index")
               .inputs({"lhs", "mhs", "rhs"})
-              .doc("lhs with one element per row replaced: output[i, rhs[i]] = mhs[i].")
+              .doc("Returns lhs with one element of each row replaced: output[i, rhs[i]] = mhs[i].")
               .shapes("lhs: (N, n), mhs, rhs: (N,) -> (N, n)")
               .infer(infer_fill_element)
               .inplace(0, 0));

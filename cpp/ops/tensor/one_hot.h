@@ -9,8 +9,9 @@ struct OneHotParams {
   Number on_value = 1, off_value = 0;
   DType dtype = DType::kFloat32;
   MX_FIELDS(OneHotParams, MX_REQUIRED_FIELD(depth, "Length of the new last axis.").at_least(0),
-            MX_FIELD(on_value, "Value at the index."),
-            MX_FIELD(off_value, "Value everywhere else."), MX_FIELD(dtype, "Type of the output."))
+            MX_FIELD(on_value, "Value at the position of the index."),
+            MX_FIELD(off_value, "Value at all other positions."),
+            MX_FIELD(dtype, "Element type of the output."))
 };
 
 struct RavelParams {

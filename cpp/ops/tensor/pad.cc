@@ -57,8 +57,8 @@ std::vector<ValueRef> grad_pad_backward(GradBuilder& g) {
 static const Registration pad_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<PadParams>("Pad")
               .alias({"pad"})
-              .doc("Adds elements before and after every axis: a constant, the edge or a mirror "
-                   "image.")
+              .doc("Adds elements before and after each axis: a constant, the nearest element or a "
+                   "mirror image.")
               .shapes("(N, C, H, W) or (N, C, D, H, W) -> sizes plus both entries of `pad_width`")
               .infer(infer_pad)
               .gradient(grad_pad)

@@ -6,7 +6,8 @@ namespace mxlite {
 static const Registration raise_async_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(
       OpBuilder<NoParams>("_raise_async")
-          .doc("Fails when it runs; waiting for the result raises the error.")
+          .doc("Raises an error when the operator runs, so that waiting for the result raises this "
+               "error; for tests.")
           .infer([](const NoParams&, std::span<const TensorSpec> in) -> Specs { return {in[0]}; })
           .zero_gradient());
 });

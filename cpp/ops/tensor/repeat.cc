@@ -69,12 +69,12 @@ std::vector<ValueRef> grad_tile(GradBuilder& g) {
 
 static const Registration repeat_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<RepeatParams>("repeat")
-              .doc("Repeats every element along one axis.")
+              .doc("Repeats each element along one axis.")
               .shapes("any shape -> `axis` times `repeats`; without `axis` (size * repeats,)")
               .infer(infer_repeat)
               .gradient(grad_repeat));
   ops.add(OpBuilder<TileParams>("tile")
-              .doc("Repeats the whole array along every axis.")
+              .doc("Repeats the whole array along each axis.")
               .shapes("any shape -> sizes times `reps`")
               .infer(infer_tile)
               .gradient(grad_tile));

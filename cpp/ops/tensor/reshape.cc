@@ -250,7 +250,7 @@ Shape resolve_reshape(const ReshapeParams& p, const Shape& from) {
 static const Registration reshape_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<ReshapeParams>("Reshape")
               .alias({"reshape"})
-              .doc("Same elements in another shape.")
+              .doc("Returns the same elements in another shape.")
               .shapes("any shape -> `shape` (0 keeps a size, -1 is inferred)")
               .infer(infer_reshape)
               .gradient(grad_reshape)
@@ -260,7 +260,8 @@ static const Registration reshape_registration(Stage::kSchemas, [](OpRegistry& o
               .refine(refine_reshape));
   ops.add(OpBuilder<NoParams>("Flatten")
               .alias({"flatten"})
-              .doc("Joins all dimensions but the first: (d1, d2, ..., dk) becomes (d1, d2*...*dk).")
+              .doc("Joins all axes except the first: shape (d1, d2, ..., dk) becomes (d1, d2 * ... "
+                   "* dk).")
               .shapes("(N, ...) -> (N, product of the others)")
               .infer(infer_flatten)
               .gradient(grad_reshape)
@@ -283,14 +284,16 @@ static const Registration reshape_registration(Stage::kSchemas, [](OpRegistry& o
               .aliases_input());
   ops.add(OpBuilder<ReshapeLikeParams>("reshape_like")
               .inputs({"lhs", "rhs"})
-              .doc("Reshapes lhs to the shape of rhs, or a range of its axes to a range of rhs's.")
+              .doc("Reshapes lhs to the shape of rhs, or a range of axes of lhs to the lengths of "
+                   "a range of axes of rhs.")
               .infer(infer_reshape_like)
               .gradient(grad_reshape_like)
               .inplace(0, 0)
               .aliases_input());
   ops.add(OpBuilder<NoParams>("_identity_with_attr_like_rhs")
               .inputs({"lhs", "rhs"})
-              .doc("lhs, which has the shape of rhs: symbols infer the one from the other.")
+              .doc("Returns lhs; lhs and rhs have the same shape, so that symbols infer one from "
+                   "the other.")
               .infer(infer_identity_like)
               .gradient(grad_reshape_like)
               .inplace(0, 0)

@@ -13,14 +13,17 @@ struct ReshapeParams {
   bool keep_highest = false;
   MX_FIELDS(
       ReshapeParams,
-      MX_FIELD(
-          shape,
-          "Target; 0 keeps a dimension, -1 infers one, -2 keeps the rest, -3 joins the next two, "
-          "-4 splits one into the two numbers that follow.")
+      MX_FIELD(shape,
+               "New shape; 0 keeps a dimension of data, -1 infers one, -2 keeps all remaining "
+               "dimensions, -3 joins the next two, -4 splits the next one into the two numbers "
+               "that follow.")
           .at_least(-4),
-      MX_FIELD(reverse, "Match shape from the right."),
-      MX_FIELD(target_shape, "Old spelling of shape: 0 infers one dimension.").at_least(0),
-      MX_FIELD(keep_highest, "With target_shape: keep the first dimension."))
+      MX_FIELD(
+          reverse,
+          "Whether special values of shape are matched with data's dimensions from the right."),
+      MX_FIELD(target_shape, "Deprecated form of shape, in which 0 infers one dimension.")
+          .at_least(0),
+      MX_FIELD(keep_highest, "Whether the first dimension stays if target_shape is given."))
 };
 
 struct ExpandDimsParams {
@@ -35,10 +38,14 @@ struct SqueezeParams {
 
 struct ReshapeLikeParams {
   std::optional<int> lhs_begin, lhs_end, rhs_begin, rhs_end;
-  MX_FIELDS(ReshapeLikeParams, MX_FIELD(lhs_begin, "First axis of lhs to replace."),
-            MX_FIELD(lhs_end, "End of the axes of lhs to replace."),
-            MX_FIELD(rhs_begin, "First axis of rhs to take."),
-            MX_FIELD(rhs_end, "End of the axes of rhs to take."))
+  MX_FIELDS(
+      ReshapeLikeParams,
+      MX_FIELD(lhs_begin, "First axis of lhs that is replaced; None: the first."),
+      MX_FIELD(lhs_end,
+               "Axis after the last one of lhs that is replaced; None: the number of axes."),
+      MX_FIELD(rhs_begin, "First axis of rhs whose length is used; None: the first."),
+      MX_FIELD(rhs_end,
+               "Axis after the last one of rhs whose length is used; None: the number of axes."))
 };
 
 // Returns the new shape for data of shape `from`.

@@ -22,7 +22,7 @@ std::vector<ValueRef> reshape_to_gradient(GradBuilder& g) {
 
 static const Registration reshape_to_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<ReshapeToParams>("_reshape_to")
-              .doc("Same elements in another shape, every dimension given.")
+              .doc("Returns the same elements in another shape, of which each dimension is given.")
               .infer(infer_reshape_to)
               .gradient(reshape_to_gradient)
               .inplace(0, 0)

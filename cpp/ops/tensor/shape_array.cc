@@ -22,7 +22,7 @@ void integer_type(const NoParams&, KnownTypes, KnownTypes out) {
 static const Registration shape_array_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(
       OpBuilder<NoParams>("shape_array")
-          .doc("The shape of an array as int64 numbers.")
+          .doc("Returns the shape of an array as an int64 array.")
           .shapes("any shape -> (dimensions,)")
           .infer(infer_shape_array)
           .refine([](const NoParams&, PartialShapes& shapes) {
@@ -34,7 +34,7 @@ static const Registration shape_array_registration(Stage::kSchemas, [](OpRegistr
           .types(integer_type));
   ops.add(
       OpBuilder<NoParams>("size_array")
-          .doc("The number of elements of an array, int64.")
+          .doc("Returns the number of elements of an array as an int64 array.")
           .shapes("any shape -> (1,)")
           .infer(infer_size_array)
           .refine([](const NoParams&, PartialShapes& shapes) { shapes.refine_output(0, Shape{1}); })

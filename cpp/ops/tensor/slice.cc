@@ -189,18 +189,18 @@ std::vector<ValueRef> grad_slice_assign_scalar(GradBuilder& g) {
 static const Registration slice_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<SliceParams>("slice")
               .alias({"crop"})
-              .doc("The part of an array between begin and end, with steps.")
+              .doc("Returns the slice begin:end:step of an array, along each axis.")
               .shapes("any shape -> sizes of begin:end:step")
               .infer(infer_slice)
               .gradient(grad_slice));
   ops.add(OpBuilder<SliceAxisParams>("slice_axis")
-              .doc("The part of an array between two indices of one axis.")
+              .doc("Returns the slice begin:end of an array along one axis.")
               .shapes("any shape -> end - begin along `axis`")
               .infer(infer_slice_axis)
               .gradient(grad_slice_axis));
   ops.add(OpBuilder<SliceLikeParams>("slice_like")
               .inputs({"data", "shape_like"})
-              .doc("Cuts data to the lengths of shape_like.")
+              .doc("Cuts data to the lengths of shape_like, from the start of each axis.")
               .infer(infer_slice_like)
               .gradient(grad_slice_like));
   ops.add(OpBuilder<SliceBackwardParams>("_slice_backward")
@@ -211,14 +211,14 @@ static const Registration slice_registration(Stage::kSchemas, [](OpRegistry& ops
   ops.add(OpBuilder<SliceParams>("_slice_assign")
               .alias({"_crop_assign"})
               .inputs({"lhs", "rhs"})
-              .doc("lhs with the slice replaced by rhs.")
+              .doc("Returns lhs with the slice begin:end:step replaced by rhs.")
               .infer(infer_slice_assign)
               .refine(refine_like_first)
               .gradient(grad_slice_assign)
               .inplace(0, 0));
   ops.add(OpBuilder<SliceAssignScalarParams>("_slice_assign_scalar")
               .alias({"_crop_assign_scalar"})
-              .doc("data with the slice replaced by one value.")
+              .doc("Returns data with the slice begin:end:step replaced by one value.")
               .infer(infer_slice_assign_scalar)
               .refine(refine_like_first)
               .gradient(grad_slice_assign_scalar)

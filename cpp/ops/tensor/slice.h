@@ -8,18 +8,27 @@ namespace mxlite {
 
 struct SliceParams {
   OptionalInts begin, end, step;
-  MX_FIELDS(SliceParams, MX_REQUIRED_FIELD(begin, "First index per axis; None: from the start."),
-            MX_REQUIRED_FIELD(end, "End index per axis; None: to the end."),
-            MX_FIELD(step, "Step per axis; negative walks backwards."))
+  MX_FIELDS(SliceParams,
+            MX_REQUIRED_FIELD(
+                begin,
+                "First index along each axis; None: the start, or the end if step is negative."),
+            MX_REQUIRED_FIELD(end,
+                              "Index after the last one along each axis; None: the end, or the "
+                              "start if step is negative."),
+            MX_FIELD(step, "Step along each axis, negative for reversed order; () and None are 1."))
 };
 
 struct SliceAssignScalarParams {
   Number scalar = 0;
   OptionalInts begin, end, step;
   MX_FIELDS(SliceAssignScalarParams, MX_FIELD(scalar, "Value that is written."),
-            MX_REQUIRED_FIELD(begin, "First index per axis; None: from the start."),
-            MX_REQUIRED_FIELD(end, "End index per axis; None: to the end."),
-            MX_FIELD(step, "Step per axis; negative walks backwards."))
+            MX_REQUIRED_FIELD(
+                begin,
+                "First index along each axis; None: the start, or the end if step is negative."),
+            MX_REQUIRED_FIELD(end,
+                              "Index after the last one along each axis; None: the end, or the "
+                              "start if step is negative."),
+            MX_FIELD(step, "Step along each axis, negative for reversed order; () and None are 1."))
 };
 
 struct SliceAxisParams {
@@ -28,12 +37,13 @@ struct SliceAxisParams {
   std::optional<int64_t> end;
   MX_FIELDS(SliceAxisParams, MX_REQUIRED_FIELD(axis, "Axis that is sliced."),
             MX_REQUIRED_FIELD(begin, "First index."),
-            MX_REQUIRED_FIELD(end, "End index; None: to the end."))
+            MX_REQUIRED_FIELD(end, "Index after the last one; None: the end."))
 };
 
 struct SliceLikeParams {
   Shape axes;
-  MX_FIELDS(SliceLikeParams, MX_FIELD(axes, "Axes cut to shape_like's length; empty: all of them."))
+  MX_FIELDS(SliceLikeParams,
+            MX_FIELD(axes, "Axes that are cut to the lengths of shape_like; () is all axes."))
 };
 
 struct SliceBackwardParams {

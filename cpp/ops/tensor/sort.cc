@@ -122,20 +122,21 @@ std::vector<ValueRef> grad_put_along_axis(GradBuilder& g) {
 
 static const Registration sort_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<SortParams>("sort")
-              .doc("Sorted values along one axis; NaN counts as the largest.")
+              .doc("Returns the values sorted along one axis; NaN counts as the largest value.")
               .infer(infer_sort)
               .gradient(grad_sort)
               .total_outputs(2));
   ops.add(
       OpBuilder<ArgsortParams>("argsort")
-          .doc("Indices that sort along one axis; equal values keep their order.")
+          .doc("Returns the indices that sort data along one axis; equal values keep their order.")
           .infer(infer_argsort)
           .amp(AmpClass::kFloat32)
           .zero_gradient()
           .symbol(
               {.constant_output = true, .untied_inputs = {0}, .output_type = OutputType::kDtype}));
   ops.add(OpBuilder<TopkParams>("topk")
-              .doc("The k largest or smallest values along one axis, sorted.")
+              .doc("Returns the k largest or smallest values along one axis, or their indices, in "
+                   "order.")
               .shapes("any shape -> `k` along `axis`; ret_typ='both': two arrays")
               .output_count(
                   [](const TopkParams& p, int) { return p.ret_typ == TopkResult::kBoth ? 2 : 1; })
@@ -156,13 +157,14 @@ static const Registration sort_registration(Stage::kSchemas, [](OpRegistry& ops)
               }));
   ops.add(OpBuilder<AlongAxisParams>("_take_along_axis")
               .inputs({"data", "indices"})
-              .doc("Elements at indices along one axis for every position of the others; they do "
-                   "not repeat.")
+              .doc("Returns the elements at the given indices along one axis, for each position of "
+                   "the other axes; indices must be distinct.")
               .infer(infer_take_along_axis)
               .gradient(grad_take_along_axis));
   ops.add(OpBuilder<PutAlongAxisParams>("_put_along_axis")
               .inputs({"data", "indices"})
-              .doc("Zeros with data placed at indices along one axis; indices do not repeat.")
+              .doc("Array of zeros with data written at the given indices along one axis; indices "
+                   "must be distinct.")
               .infer(infer_put_along_axis)
               .gradient(grad_put_along_axis));
 });

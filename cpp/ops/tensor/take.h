@@ -19,8 +19,10 @@ MX_ENUM_NAMES(PickMode, {"clip", E::kClip}, {"wrap", E::kWrap})
 struct TakeParams {
   int axis = 0;
   IndexMode mode = IndexMode::kClip;
-  MX_FIELDS(TakeParams, MX_FIELD(axis, "Axis along which is taken."),
-            MX_FIELD(mode, "Indices outside: clip to the ends, wrap around, or raise an error."))
+  MX_FIELDS(TakeParams, MX_FIELD(axis, "Axis that slices are taken from."),
+            MX_FIELD(mode,
+                     "How indices outside of the axis are treated: clip to its ends, wrap around, "
+                     "or raise an error."))
 };
 
 struct TakeBackwardParams {
@@ -36,9 +38,11 @@ struct PickParams {
   int axis = -1;
   bool keepdims = false;
   PickMode mode = PickMode::kClip;
-  MX_FIELDS(PickParams, MX_FIELD(axis, "Axis along which is picked."),
-            MX_FIELD(keepdims, "Keep the axis with length 1."),
-            MX_FIELD(mode, "Indices outside: clip to the ends or wrap around."))
+  MX_FIELDS(
+      PickParams, MX_FIELD(axis, "Axis that elements are picked from."),
+      MX_FIELD(keepdims, "Whether the axis stays, with length 1."),
+      MX_FIELD(mode,
+               "How indices outside of the axis are treated: clip to its ends, or wrap around."))
 };
 
 struct PickBackwardParams {

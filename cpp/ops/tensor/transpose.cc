@@ -90,7 +90,7 @@ static const Registration transpose_registration(Stage::kSchemas, [](OpRegistry&
               .symbol({.names_single_input = true}));
   ops.add(OpBuilder<ReverseParams>("reverse")
               .alias({"flip"})
-              .doc("Reverses the order of elements along some axes.")
+              .doc("Reverses the order of elements along the given axes.")
               .shapes("any shape -> the same shape")
               .infer(infer_reverse_axes)
               .refine(refine_like_first)

@@ -6,8 +6,10 @@ namespace mxlite {
 
 struct TransposeParams {
   Shape axes;
-  MX_FIELDS(TransposeParams,
-            MX_FIELD(axes, "Input axis of every output axis; empty reverses the order."))
+  MX_FIELDS(
+      TransposeParams,
+      MX_FIELD(axes,
+               "Axis of data for each axis of the output; () reverses the order of the axes."))
 };
 
 struct SwapAxisParams {
@@ -17,7 +19,7 @@ struct SwapAxisParams {
 
 struct ReverseParams {
   Shape axis;
-  MX_FIELDS(ReverseParams, MX_REQUIRED_FIELD(axis, "Axes to reverse."))
+  MX_FIELDS(ReverseParams, MX_REQUIRED_FIELD(axis, "Axes along which the order is reversed."))
 };
 
 // Returns the input axis for each output axis.

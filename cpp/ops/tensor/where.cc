@@ -47,7 +47,7 @@ std::vector<ValueRef> where_gradient(GradBuilder& g) {
 static const Registration where_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<NoParams>("where")
               .inputs({"condition", "x", "y"})
-              .doc("x where condition is not 0, else y.")
+              .doc("Selects elements of x where condition is not 0, and of y elsewhere.")
               .infer(infer_where)
               .refine(refine)
               .gradient(where_gradient)
