@@ -53,13 +53,16 @@ struct Row {
 };
 
 constexpr Row kBinary[] = {
-    {"_npi_floor_divide", "Quotient rounded down; 0 for an integer divided by 0.",
+    {"_npi_floor_divide", "Quotient a / b rounded down; 0 for an integer divided by 0.",
      Domain::kNumbers},
-    {"_npi_mod", "Remainder with the sign of b; NaN for a float, 0 for an integer divided by 0.",
+    {"_npi_mod",
+     "Remainder of a / b with the sign of b; if b is 0, NaN for floats and 0 for integers.",
      Domain::kNumbers, mod_gradient},
-    {"_npi_fmod", "Remainder with the sign of a.", Domain::kNumbers, fmod_gradient},
-    {"_npi_fmax", "Larger value; of a NaN and a number, the number.", Domain::kAll, fmax_gradient},
-    {"_npi_fmin", "Smaller value; of a NaN and a number, the number.", Domain::kAll, fmin_gradient},
+    {"_npi_fmod", "Remainder of a / b with the sign of a.", Domain::kNumbers, fmod_gradient},
+    {"_npi_fmax", "Larger of a and b; if one of them is NaN, the other one.", Domain::kAll,
+     fmax_gradient},
+    {"_npi_fmin", "Smaller of a and b; if one of them is NaN, the other one.", Domain::kAll,
+     fmin_gradient},
     {"_npi_gcd", "Greatest common divisor.", Domain::kIntegers},
     {"_npi_lcm", "Least common multiple.", Domain::kIntegers},
     {"_npi_bitwise_and", "Bits that are set in a and b.", Domain::kBits},
@@ -167,7 +170,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inplace(0, 0)
               .elementwise());
   ops.add(OpBuilder<NoParams>("_npi_rint")
-              .doc("Nearest integer; halves to even integers.")
+              .doc("Rounds to the nearest integer; halves are rounded to even integers.")
               .infer(like_input())
               .zero_gradient()
               .inplace(0, 0)

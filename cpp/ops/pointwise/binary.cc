@@ -56,20 +56,21 @@ const BinaryRow kBroadcast[] = {
     dense_result({"broadcast_add", "lhs + rhs.", kAdd, {"broadcast_plus"}}),
     dense_result({"broadcast_sub", "lhs - rhs.", kSub, {"broadcast_minus"}}),
     {"broadcast_mul", "lhs * rhs.", kMul},
-    {"broadcast_div", "lhs / rhs; integers give the integer part, and 0 for a zero divisor.", kDiv},
+    {"broadcast_div", "lhs / rhs; for integers the quotient without fraction, or 0 if rhs is 0.",
+     kDiv},
     {"broadcast_mod",
-     "Remainder with the sign of rhs; 0 for a zero divisor.",
+     "Remainder of lhs / rhs with the sign of rhs; 0 if rhs is 0.",
      grad_mod,
      {"_mod", "_Mod"}},
     {"broadcast_power", "lhs to the power rhs.", kPower, {"_power", "_Power"}},
     {"broadcast_maximum",
-     "Larger value; NaN if one is NaN.",
+     "Larger of lhs and rhs; NaN if either is NaN.",
      kMaximum,
      {"_maximum", "_Maximum"},
      "_maximum",
      AliasStorage::kUnion},
     {"broadcast_minimum",
-     "Smaller value; NaN if one is NaN.",
+     "Smaller of lhs and rhs; NaN if either is NaN.",
      kMinimum,
      {"_minimum", "_Minimum"},
      "_minimum",
@@ -93,29 +94,29 @@ const BinaryRow kBroadcast[] = {
      nullptr,
      {"_lesser_equal", "_Lesser_Equal"}},
     {"broadcast_logical_and",
-     "1 where neither is 0, else 0.",
+     "1 where both operands differ from 0, else 0.",
      nullptr,
      {"_logical_and", "_Logical_And"}},
     {"broadcast_logical_or",
-     "1 where one is not 0, else 0.",
+     "1 where at least one operand differs from 0, else 0.",
      nullptr,
      {"_logical_or", "_Logical_Or"}},
     {"broadcast_logical_xor",
-     "1 where exactly one is 0, else 0.",
+     "1 where exactly one operand is 0, else 0.",
      nullptr,
      {"_logical_xor", "_Logical_Xor"}},
 };
 
 const BinaryRow kSameShape[] = {
     {"elemwise_add",
-     "lhs + rhs of one shape.",
+     "lhs + rhs for arrays of the same shape.",
      kAdd,
      {"_plus", "_Plus", "_add", "_grad_add"},
      "_grad_add"},
-    {"elemwise_sub", "lhs - rhs of one shape.", kSub, {"_minus", "_Minus", "_sub"}},
-    {"elemwise_mul", "lhs * rhs of one shape.", kMul, {"_mul", "_Mul"}},
+    {"elemwise_sub", "lhs - rhs for arrays of the same shape.", kSub, {"_minus", "_Minus", "_sub"}},
+    {"elemwise_mul", "lhs * rhs for arrays of the same shape.", kMul, {"_mul", "_Mul"}},
     {"elemwise_div",
-     "lhs / rhs of one shape.",
+     "lhs / rhs for arrays of the same shape.",
      kDiv,
      {"_div", "_Div", "_scatter_elemwise_div"},
      "_scatter_elemwise_div",
@@ -165,7 +166,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<NoParams>("add_n")
               .variadic("args")
               .alias({"ElementWiseSum", "_sum"})
-              .doc("Sum of arrays of one shape and dtype.")
+              .doc("Sum of arrays of the same shape and dtype.")
               .shapes("equal shapes -> the same shape")
               .infer([](const NoParams& p, std::span<const TensorSpec> in) {
                 MX_CHECK(!in.empty(), "add_n: the number of arrays must be at least 1, got 0");

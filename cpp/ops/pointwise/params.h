@@ -8,8 +8,11 @@ namespace mxlite {
 struct ScalarParams {
   Number scalar = 1.0;
   bool is_int = true;
-  MX_FIELDS(ScalarParams, MX_FIELD(scalar, "The other operand, converted to the result's dtype."),
-            MX_FIELD(is_int, "Written by 1.x into graphs; has no effect."))
+  MX_FIELDS(ScalarParams,
+            MX_FIELD(scalar,
+                     "Second operand, a number that is converted to the dtype of the result."),
+            MX_FIELD(is_int,
+                     "Has no effect; accepted because MXNet 1.x writes this parameter to files."))
 };
 
 struct ClipParams {
@@ -20,13 +23,15 @@ struct ClipParams {
 
 struct SmoothL1Params {
   double scalar = 1.0;
-  MX_FIELDS(SmoothL1Params,
-            MX_FIELD(scalar, "sigma: the function is quadratic within 1 / sigma^2 of 0."))
+  MX_FIELDS(SmoothL1Params, MX_FIELD(scalar,
+                                     "Parameter sigma: the function is quadratic for abs(x) < 1 / "
+                                     "sigma^2 and linear elsewhere."))
 };
 
 struct HardSigmoidParams {
   double alpha = 0.2, beta = 0.5;
-  MX_FIELDS(HardSigmoidParams, MX_FIELD(alpha, "Slope."), MX_FIELD(beta, "Value at 0."))
+  MX_FIELDS(HardSigmoidParams, MX_FIELD(alpha, "Slope of the linear part."),
+            MX_FIELD(beta, "Value for data = 0."))
 };
 
 }  // namespace mxlite

@@ -122,9 +122,12 @@ const ScalarRow kRows[] = {
     {"_lesser_scalar", "1 where data < scalar, else 0.", nullptr, "_LesserScalar", kNotPositive},
     {"_lesser_equal_scalar", "1 where data <= scalar, else 0.", nullptr, "_LesserEqualScalar",
      kNegative},
-    {"_logical_and_scalar", "1 where neither is 0, else 0.", nullptr, "_LogicalAndScalar"},
-    {"_logical_or_scalar", "1 where one is not 0, else 0.", nullptr, "_LogicalOrScalar"},
-    {"_logical_xor_scalar", "1 where exactly one is 0, else 0.", nullptr, "_LogicalXorScalar"},
+    {"_logical_and_scalar", "1 where both operands differ from 0, else 0.", nullptr,
+     "_LogicalAndScalar"},
+    {"_logical_or_scalar", "1 where at least one operand differs from 0, else 0.", nullptr,
+     "_LogicalOrScalar"},
+    {"_logical_xor_scalar", "1 where exactly one operand is 0, else 0.", nullptr,
+     "_LogicalXorScalar"},
 };
 
 // Returns the scalar converted to the dtype of the operator's result.

@@ -53,28 +53,30 @@ UnaryRow loss(UnaryRow row) {
 // Functions that return booleans for booleans.
 const UnaryRow kRows[] = {
     identity(keeps_zeros(
-        {"_copy", "A copy of data.", MX_GRAD(dy(g)), AmpClass::kNeutral, {"identity"}})),
-    identity({"_copyto", "A copy of data, into out.", MX_GRAD(dy(g))}),
+        {"_copy", "Returns a copy of data.", MX_GRAD(dy(g)), AmpClass::kNeutral, {"identity"}})),
+    identity({"_copyto", "Copies data to out.", MX_GRAD(dy(g))}),
     identity(keeps_zeros({"BlockGrad",
-                          "data; no gradient flows back through it.",
+                          "Returns data; its gradient is 0.",
                           nullptr,
                           AmpClass::kNeutral,
                           {"stop_gradient"}})),
-    loss(identity(
-        keeps_zeros({"make_loss", "data as a loss: its gradient is 1 whatever arrives from above.",
-                     MX_GRAD(g.emit("ones_like", {x(g)}))}))),
+    loss(identity(keeps_zeros(
+        {"make_loss",
+         "Returns data as a loss: its gradient is 1 and does not depend on the output's gradient.",
+         MX_GRAD(g.emit("ones_like", {x(g)}))}))),
     keeps_zeros({"abs", "Absolute value.", MX_GRAD(g.mul(dy(g), g.emit("sign", {x(g)})))}),
-    keeps_zeros({"sign", "-1, 0 or 1 by the sign of data; a NaN stays.", nullptr}),
+    keeps_zeros({"sign", "-1, 0 or 1 by the sign of data; NaN stays NaN.", nullptr}),
     keeps_zeros({"square", "data * data.", MX_GRAD(g.mul(dy(g), g.mul_scalar(x(g), 2.0))),
                  AmpClass::kFloat32}),
     keeps_zeros({"relu", "max(data, 0).", MX_GRAD(g.emit("_relu_backward", {dy(g), y(g)}))}),
     {"logical_not", "1 where data is 0, else 0, in data's dtype.", nullptr},
-    keeps_zeros({"round", "Nearest integer; halves away from zero.", nullptr}),
-    keeps_zeros({"rint", "Nearest integer; halves downwards.", nullptr}),
+    keeps_zeros(
+        {"round", "Rounds to the nearest integer; halves are rounded away from 0.", nullptr}),
+    keeps_zeros({"rint", "Rounds to the nearest integer; halves are rounded down.", nullptr}),
     keeps_zeros({"ceil", "Smallest integer not below data.", nullptr}),
     keeps_zeros({"floor", "Largest integer not above data.", nullptr}),
-    keeps_zeros({"trunc", "Integer part, towards zero.", nullptr}),
-    keeps_zeros({"fix", "Integer part, towards zero.", nullptr}),
+    keeps_zeros({"trunc", "Rounds toward 0 to an integer.", nullptr}),
+    keeps_zeros({"fix", "Rounds toward 0 to an integer.", nullptr}),
     {"_contrib_isnan", "1 where data is NaN, else 0, in data's dtype.", nullptr},
     {"_contrib_isinf", "1 where data is infinite, else 0, in data's dtype.", nullptr},
     {"_contrib_isfinite", "1 where data is neither NaN nor infinite, else 0.", nullptr},
@@ -91,27 +93,27 @@ const UnaryRow kNumberRows[] = {
     {"rcbrt", "1 / cbrt(data).",
      MX_GRAD(g.mul_scalar(g.mul(dy(g), square(g, square(g, y(g)))), -1.0 / 3)), AmpClass::kFloat32},
     {"exp", "e to the power data.", MX_GRAD(g.mul(dy(g), y(g))), AmpClass::kFloat32},
-    keeps_zeros({"expm1", "exp(data) - 1, exact near 0.",
+    keeps_zeros({"expm1", "exp(data) - 1, accurate near 0.",
                  MX_GRAD(g.mul(dy(g), g.emit("exp", {x(g)}))), AmpClass::kFloat32}),
     {"log", "Natural logarithm.", MX_GRAD(g.div(dy(g), x(g))), AmpClass::kFloat32},
     {"log10", "Logarithm to base 10.",
      MX_GRAD(g.mul_scalar(g.div(dy(g), x(g)), 0.4342944819032518)), AmpClass::kFloat32},
     {"log2", "Logarithm to base 2.", MX_GRAD(g.mul_scalar(g.div(dy(g), x(g)), 1.4426950408889634)),
      AmpClass::kFloat32},
-    keeps_zeros({"log1p", "log(1 + data), exact near 0.",
+    keeps_zeros({"log1p", "log(1 + data), accurate near 0.",
                  MX_GRAD(g.div(dy(g), g.add_scalar(x(g), 1.0))), AmpClass::kFloat32}),
     keeps_zeros({"sin", "Sine of data in radians.", MX_GRAD(g.mul(dy(g), g.emit("cos", {x(g)})))}),
     {"cos", "Cosine of data in radians.", MX_GRAD(g.neg(g.mul(dy(g), g.emit("sin", {x(g)}))))},
     keeps_zeros({"tan", "Tangent of data in radians.",
                  MX_GRAD(g.mul(dy(g), one_and_square(g, y(g), 1.0))), AmpClass::kFloat32}),
-    keeps_zeros({"arcsin", "Inverse sine.",
+    keeps_zeros({"arcsin", "Inverse sine, in radians.",
                  MX_GRAD(g.mul(dy(g), g.emit("rsqrt", {one_and_square(g, x(g), -1.0)}))),
                  AmpClass::kFloat32}),
-    {"arccos", "Inverse cosine.",
+    {"arccos", "Inverse cosine, in radians.",
      MX_GRAD(g.neg(g.mul(dy(g), g.emit("rsqrt", {one_and_square(g, x(g), -1.0)})))),
      AmpClass::kFloat32},
-    keeps_zeros(
-        {"arctan", "Inverse tangent.", MX_GRAD(g.div(dy(g), one_and_square(g, x(g), 1.0)))}),
+    keeps_zeros({"arctan", "Inverse tangent, in radians.",
+                 MX_GRAD(g.div(dy(g), one_and_square(g, x(g), 1.0)))}),
     keeps_zeros({"sinh", "Hyperbolic sine.", MX_GRAD(g.mul(dy(g), g.emit("cosh", {x(g)}))),
                  AmpClass::kFloat32}),
     {"cosh", "Hyperbolic cosine.", MX_GRAD(g.mul(dy(g), g.emit("sinh", {x(g)}))),
@@ -124,10 +126,10 @@ const UnaryRow kNumberRows[] = {
      AmpClass::kFloat32},
     keeps_zeros({"arctanh", "Inverse hyperbolic tangent.",
                  MX_GRAD(g.div(dy(g), one_and_square(g, x(g), -1.0))), AmpClass::kFloat32}),
-    keeps_zeros(
-        {"degrees", "Radians to degrees.", MX_GRAD(g.mul_scalar(dy(g), 57.29577951308232))}),
-    keeps_zeros(
-        {"radians", "Degrees to radians.", MX_GRAD(g.mul_scalar(dy(g), 0.017453292519943295))}),
+    keeps_zeros({"degrees", "Converts radians to degrees.",
+                 MX_GRAD(g.mul_scalar(dy(g), 57.29577951308232))}),
+    keeps_zeros({"radians", "Converts degrees to radians.",
+                 MX_GRAD(g.mul_scalar(dy(g), 0.017453292519943295))}),
     {"reciprocal", "1 / data.", MX_GRAD(g.neg(g.mul(dy(g), square(g, y(g))))), AmpClass::kFloat32},
     {"sigmoid", "1 / (1 + exp(-data)).", MX_GRAD(g.emit("_sigmoid_backward", {dy(g), y(g)}))},
     {"softsign", "data / (1 + abs(data)).",
@@ -189,14 +191,15 @@ Grads tanh_backward_gradient(GradBuilder& g) {
 }
 
 void add_backward(OpRegistry& ops, const char* name, GradFn gradient) {
-  ops.add(OpBuilder<NoParams>(name)
-              .inputs({"output_grad", "output"})
-              .doc("Input gradient from the output's gradient and the output.")
-              .infer(same_shapes(name))
-              .gradient(gradient)
-              .inplace(0, 0)
-              .inplace(1, 0)
-              .pointwise());
+  ops.add(
+      OpBuilder<NoParams>(name)
+          .inputs({"output_grad", "output"})
+          .doc("Computes the gradient of the input from the gradient and the value of the output.")
+          .infer(same_shapes(name))
+          .gradient(gradient)
+          .inplace(0, 0)
+          .inplace(1, 0)
+          .pointwise());
 }
 
 template <class P>
@@ -234,7 +237,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
     ops.add(finish(row, one_number<NoParams>(row.name, row.doc)));
   ops.add(one_number<NoParams>("_trigamma", "Second derivative of gammaln."));
   ops.add(
-      one_input<ClipParams>("clip", "data limited to [a_min, a_max]; a NaN stays.")
+      one_input<ClipParams>("clip", "Clips data to [a_min, a_max]; NaN stays NaN.")
           .shapes("any shape -> the same shape")
           .infer([](const ClipParams& p, std::span<const TensorSpec> in) -> Specs {
             const bool nan = std::isnan(p.a_min) || std::isnan(p.a_max);
@@ -247,7 +250,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .gradient(clip_gradient)
           .keeps_zeros([](const ClipParams& p, DType) { return p.a_min <= 0 && p.a_max >= 0; }));
   ops.add(one_number<SmoothL1Params>("smooth_l1",
-                                     "0.5 (scalar x)^2 near 0, abs(x) - 0.5 / scalar^2 elsewhere.")
+                                     "Smooth L1 loss: 0.5 * (scalar * x)^2 if abs(x) < 1 / "
+                                     "scalar^2, else abs(x) - 0.5 / scalar^2.")
               .gradient(smooth_l1_gradient)
               .amp(AmpClass::kFloat32));
   ops.add(one_number<HardSigmoidParams>("hard_sigmoid", "clip(alpha * data + beta, 0, 1).")

@@ -98,7 +98,7 @@ void register_products(OpRegistry& ops) {
 void register_conversions(OpRegistry& ops) {
   ops.add(OpBuilder<ShapeParams>("_csr_to_dense")
               .inputs({"data", "indices", "indptr"})
-              .doc("The dense matrix of a csr one; values stored twice are added.")
+              .doc("Converts a csr matrix to a dense one; values that are stored twice are added.")
               .infer([](const ShapeParams& p, std::span<const TensorSpec> in) {
                 check_csr("_csr_to_dense", p.shape, in[1], in[2]);
                 check_values("_csr_to_dense", in[0], in[1]);
@@ -120,7 +120,8 @@ void register_conversions(OpRegistry& ops) {
               }));
   ops.add(OpBuilder<NoParams>("_csr_count")
               .inputs({"dense"})
-              .doc("indptr of the csr matrix with a dense one's values other than 0.")
+              .doc("Returns indptr of the csr matrix that stores the values of a dense matrix "
+                   "other than 0.")
               .infer([](const NoParams&, std::span<const TensorSpec> in) {
                 MX_CHECK_SHAPE(in[0].shape.ndim() == 2,
                                "cast_storage: data must have 2 dimensions for csr, got shape ",

@@ -20,20 +20,21 @@ Shape with_rows(Shape shape, int64_t rows) {
 }
 
 void register_row_conversions(OpRegistry& ops) {
-  ops.add(OpBuilder<ShapeParams>("_row_sparse_to_dense")
-              .inputs({"values", "indices"})
-              .doc("The dense array of a row-sparse one; rows of one index are added up.")
-              .infer([](const ShapeParams& p, std::span<const TensorSpec> in) {
-                check_rows("_row_sparse_to_dense", in[0], in[1]);
-                MX_CHECK_SHAPE(p.shape.ndim() == in[0].shape.ndim() &&
-                                   may_equal(with_rows(p.shape, in[0].shape[0]), in[0].shape),
-                               "_row_sparse_to_dense: values must be rows of an array of shape ",
-                               p.shape, ", got shape ", in[0].shape);
-                return Specs{TensorSpec{p.shape, in[0].dtype}};
-              })
-              .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
-                return {g.emit("take", {g.output_grad(0), g.input(1)}), {}};
-              }));
+  ops.add(
+      OpBuilder<ShapeParams>("_row_sparse_to_dense")
+          .inputs({"values", "indices"})
+          .doc("Converts a row-sparse array to a dense one; rows with the same index are added.")
+          .infer([](const ShapeParams& p, std::span<const TensorSpec> in) {
+            check_rows("_row_sparse_to_dense", in[0], in[1]);
+            MX_CHECK_SHAPE(p.shape.ndim() == in[0].shape.ndim() &&
+                               may_equal(with_rows(p.shape, in[0].shape[0]), in[0].shape),
+                           "_row_sparse_to_dense: values must be rows of an array of shape ",
+                           p.shape, ", got shape ", in[0].shape);
+            return Specs{TensorSpec{p.shape, in[0].dtype}};
+          })
+          .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
+            return {g.emit("take", {g.output_grad(0), g.input(1)}), {}};
+          }));
   ops.add(OpBuilder<NoParams>("_nonzero_rows")
               .doc("Indices of the rows with a value other than 0, and their number at the end.")
               .infer([](const NoParams&, std::span<const TensorSpec> in) {

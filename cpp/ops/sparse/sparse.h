@@ -14,15 +14,15 @@ struct CsrDotParams {
   Shape shape;
   bool transpose = false, sparse_grad = false;
   MX_FIELDS(CsrDotParams, MX_REQUIRED_FIELD(shape, "Shape of the csr array.").at_least(0),
-            MX_FIELD(transpose, "Use the transposed csr array."),
-            MX_FIELD(sparse_grad, "Give the gradient of rhs as single rows."))
+            MX_FIELD(transpose, "Whether the csr array is transposed first."),
+            MX_FIELD(sparse_grad, "Whether the gradient of rhs is a row-sparse array."))
 };
 
 struct CsrSumParams {
   Shape shape;
   int axis = 1;
   MX_FIELDS(CsrSumParams, MX_REQUIRED_FIELD(shape, "Shape of the csr array.").at_least(0),
-            MX_FIELD(axis, "0: sums of columns, 1: of rows."))
+            MX_FIELD(axis, "Axis that is summed: 0 returns the sums of columns, 1 of rows."))
 };
 
 struct CountParams {

@@ -27,7 +27,7 @@ Specs infer_square_sum(const ReduceParams& p, std::span<const TensorSpec> in) {
 static const Registration storage_registration(Stage::kSchemas, [](OpRegistry& ops) {
   using namespace sparse;  // NOLINT: this folder's own names
   ops.add(OpBuilder<CastStorageParams>("cast_storage")
-              .doc("data in another storage type.")
+              .doc("Converts data to another storage type.")
               .infer([](const CastStorageParams&, std::span<const TensorSpec> in) {
                 return Specs{in[0]};
               })
@@ -35,7 +35,7 @@ static const Registration storage_registration(Stage::kSchemas, [](OpRegistry& o
               .refine(refine_all_alike));
   ops.add(OpBuilder<NoParams>("_sparse_retain")
               .inputs({"data", "indices"})
-              .doc("The rows of a row-sparse array that indices name; the others are 0.")
+              .doc("Keeps the rows of a row-sparse array that indices list; all other rows are 0.")
               .infer(infer_retain)
               .storage({.chooses_storage = true})
               .symbol({.untied_inputs = {1}})
