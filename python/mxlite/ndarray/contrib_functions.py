@@ -165,14 +165,14 @@ def SyncBatchNorm(  # noqa: N802 - the operator's name
     moving_mean, moving_var : NDArray, shape (C,)
         Changed in place in training: ``moving * momentum + batch * (1 - momentum)``.
     eps : float
-        Added to the variance.
+        Added to the variance so that the divisor is not 0.
     momentum : float
     fix_gamma : bool
-        Use 1 for gamma; its gradient is 0.
+        Whether gamma is taken as 1 and gets gradient 0.
     use_global_stats : bool
-        Use the running statistics in training.
+        Whether training also normalizes by moving_mean and moving_var and does not update them.
     output_mean_var : bool
-        Also return mean and variance.
+        Whether to also return the mean and the variance of each channel.
     ndev : int
         Number of devices of all ranks together; with a process set, 1 means one per rank.
     key : str
@@ -343,7 +343,7 @@ def adamw_update(
         Learning rate and its schedule multiplier.
     beta1, beta2, epsilon, wd : float
     clip_gradient : float
-        Limit of the scaled gradient; negative for no limit.
+        Bound of the absolute values of the scaled gradient; negative: no clipping.
     out : NDArray, optional
     name : str, optional
         Without effect.

@@ -166,7 +166,7 @@ nanquantile = _quantile_function("nanquantile", percent=False, skip_nan=True)
 def median(
     a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = None, keepdims: bool = False
 ) -> ndarray:
-    """Return the median along axes, NaN of no elements; see `quantile`."""
+    """Return the median along axes, or NaN if there are no elements; see `quantile`."""
     if not as_array(a, "median").size:
         return mean(a, axis, out=out, keepdims=keepdims)
     return quantile(a, 0.5, axis, out, overwrite_input, None, keepdims)

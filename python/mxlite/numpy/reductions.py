@@ -329,7 +329,7 @@ def average(
     weights : ndarray, optional
         An array of a's shape, or a vector with one weight for each position along the axis.
     returned : bool
-        Also return the sums of the weights: [average, sums].
+        Whether to also return the sums of the weights, as [average, sums].
     out : ndarray, optional
     keepdims : bool
 

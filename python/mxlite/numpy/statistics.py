@@ -274,7 +274,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 
 
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> ndarray:
-    """Return differences of neighbors in the flattened array, between to_begin and to_end."""
+    """Return to_begin, the differences of adjacent elements of the flattened array, and to_end."""
     array = as_array(ary, "ediff1d")
     flat = array._reshape_view((array.size,))
     parts = [diff(flat)]

@@ -48,7 +48,7 @@ class Adam(_TwoMoments):
     learning_rate : float, optional
         Default is the base rate of ``lr_scheduler``, else 0.001.
     beta1, beta2 : float
-        Decay of mean and variance.
+        Decay rates of the running means of the gradient and of its square.
     epsilon : float
     lazy_update : bool
         Update only the rows that a row-sparse gradient has.
@@ -85,7 +85,7 @@ class AdamW(_TwoMoments):
     beta1, beta2 : float
     epsilon : float
     correct_bias : bool
-        Correct the means' bias of the first updates.
+        Whether the running means are corrected for their start at 0.
     **kwargs
         As in `Optimizer`.
     """
@@ -151,7 +151,7 @@ class Nadam(_TwoMoments):
     beta1, beta2 : float
     epsilon : float
     schedule_decay : float
-        Decay of the momentum's schedule, which all weights share.
+        Decay rate of the schedule of momentum factors, which all weights share.
     **kwargs
         As in `Optimizer`.
     """

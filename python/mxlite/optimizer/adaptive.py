@@ -48,7 +48,7 @@ class AdaDelta(FusedOptimizer):
     Parameters
     ----------
     rho : float
-        Decay of the mean squares.
+        Decay rate of the running means of squared gradients and squared steps.
     epsilon : float
     **kwargs
         As in `Optimizer`; the learning rate is not used.
@@ -74,7 +74,7 @@ class RMSProp(FusedOptimizer):
     learning_rate : float, optional
         Default is the base rate of ``lr_scheduler``, else 0.001.
     gamma1 : float
-        Decay of the mean square.
+        Decay rate of the running mean of squared gradients.
     gamma2 : float
         Momentum of the centered form.
     epsilon : float

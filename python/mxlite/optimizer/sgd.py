@@ -319,7 +319,7 @@ class DCASGD(FusedOptimizer):
     ----------
     momentum : float
     lamda : float
-        Strength of the compensation.
+        Factor of the term that compensates for the delay of gradients.
     **kwargs
         As in `Optimizer`.
     """

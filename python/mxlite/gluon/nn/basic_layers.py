@@ -130,7 +130,7 @@ class Dropout(HybridBlock):
     Parameters
     ----------
     rate : float
-        Part of the elements that is dropped, from 0 to below 1.
+        Probability that an element is set to 0, from 0 to below 1.
     axes : tuple of int
         Axes along which all elements share one random draw.
     """
@@ -164,7 +164,7 @@ class Embedding(HybridBlock):
     input_dim : int
         Number of rows: largest index plus 1.
     output_dim : int
-        Length of a row.
+        Length of each row of the weight.
     dtype : str or numpy type
     weight_initializer : Initializer or str, optional
     sparse_grad : bool

@@ -155,7 +155,7 @@ class BatchNorm(_BatchNorm):
     center, scale : bool
         Whether beta and gamma are learned.
     use_global_stats : bool
-        Use the running statistics in training, too.
+        Whether training also normalizes by the running statistics and does not update them.
     beta_initializer, gamma_initializer : Initializer or str
     running_mean_initializer, running_variance_initializer : Initializer or str
     in_channels : int

@@ -23,9 +23,9 @@ class DropoutCell(HybridRecurrentCell):
     Parameters
     ----------
     rate : float
-        Fraction that is set to zero in training.
+        Probability that an element is set to 0 in training.
     axes : tuple of int
-        Axes along which the mask is the same.
+        Axes along which elements are dropped together; () drops each element independently.
     prefix : str, optional
     params : ParameterDict, optional
     """

@@ -342,7 +342,7 @@ class RNN(_RNNLayer):
     layout : {'TNC', 'NTC'}
         Layout of inputs and outputs; ``NTC`` costs a transpose each way.
     dropout : float
-        Fraction dropped between the layers in training.
+        Probability that an element between two layers is set to 0 in training.
     bidirectional : bool
     i2h_weight_initializer, h2h_weight_initializer : str or Initializer, optional
     i2h_bias_initializer, h2h_bias_initializer : str or Initializer

@@ -205,7 +205,7 @@ class DropoutCell(BaseRNNCell):
     Parameters
     ----------
     dropout : float
-        Fraction that is set to zero in training.
+        Probability that an element is set to 0 in training.
     prefix : str
     params : RNNParams, optional
     """

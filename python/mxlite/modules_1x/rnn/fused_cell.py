@@ -30,7 +30,7 @@ class FusedRNNCell(BaseRNNCell):
     mode : {'rnn_relu', 'rnn_tanh', 'lstm', 'gru'}
     bidirectional : bool
     dropout : float
-        Fraction dropped between the layers in training.
+        Probability that an element between two layers is set to 0 in training.
     get_next_state : bool
         Let ``unroll`` return the last states; otherwise an empty list.
     forget_bias : float

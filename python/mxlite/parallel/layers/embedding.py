@@ -33,7 +33,7 @@ class VocabParallelEmbedding(HybridBlock):
         Number of rows of the whole matrix, at least one for each rank. Indices outside of it are
         clipped, as in `gluon.nn.Embedding`.
     output_dim : int
-        Length of a row.
+        Length of each row of the weight.
     process_set : ProcessSet, int, str or None
         The ranks; None for all of the job. Usually the name of an axis of the current mesh.
     dtype : str or numpy type

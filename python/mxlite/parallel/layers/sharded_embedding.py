@@ -53,7 +53,7 @@ class ShardedEmbedding(Block):
         Rows of the whole table; ids are 0 to rows - 1. None: the table starts empty and grows,
         and ids are any integers from 0 on.
     dim : int
-        Length of a row.
+        Length of each row of the weight.
     process_set : ProcessSet, int, str or None
         The ranks; None for all of the job. Usually the name of an axis of the current mesh.
     optimizer : str or Optimizer

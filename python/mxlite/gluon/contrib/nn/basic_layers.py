@@ -93,7 +93,7 @@ class SparseEmbedding(Block):
     input_dim : int
         Number of rows: largest index plus 1.
     output_dim : int
-        Length of a row.
+        Length of each row of the weight.
     dtype : str or numpy type
     weight_initializer : Initializer or str, optional
     """

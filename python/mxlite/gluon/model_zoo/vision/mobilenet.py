@@ -124,7 +124,7 @@ class MobileNet(HybridBlock):
     Parameters
     ----------
     multiplier : float
-        Factor on all channel counts.
+        Factor of all channel counts.
     classes : int
         Size of the output's last dimension.
     prefix, params
@@ -161,7 +161,7 @@ class MobileNetV2(HybridBlock):
     Parameters
     ----------
     multiplier : float
-        Factor on the channel counts; the last convolution never has fewer than 1280.
+        Factor of the channel counts; the last convolution never has fewer than 1280.
     classes : int
         Size of the output's last dimension.
     prefix, params
@@ -217,7 +217,7 @@ def get_mobilenet(
     Parameters
     ----------
     multiplier : float
-        Factor on all channel counts.
+        Factor of all channel counts.
     pretrained : bool
         Load the parameters from ``root``.
     ctx : Context, optional
@@ -248,7 +248,7 @@ def get_mobilenet_v2(
     Parameters
     ----------
     multiplier : float
-        Factor on the channel counts.
+        Factor of the channel counts.
     pretrained : bool
         Load the parameters from ``root``.
     ctx : Context, optional
