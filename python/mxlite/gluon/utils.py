@@ -53,7 +53,8 @@ def split_data(
     num_slice : int
     batch_axis : int
     even_split : bool
-        Refuse a size that is not a multiple of ``num_slice``; else the first slices are one longer.
+        Raise an error for a size that is not a multiple of ``num_slice``; False makes the first
+        slices longer by one.
 
     Raises
     ------

@@ -288,11 +288,11 @@ def imrotate(
     src : NDArray
         float32 (channels, height, width) or (n, channels, height, width).
     rotation_degrees : float or NDArray
-        (n,) angles; one for all if it is a number.
+        Angles of shape (n,), or one number for all images.
     zoom_in : bool
-        Enlarge until no padding shows.
+        Enlarge the rotated image until it has no padding.
     zoom_out : bool
-        Shrink until all of the image shows.
+        Shrink the rotated image until it is visible as a whole.
 
     Returns
     -------

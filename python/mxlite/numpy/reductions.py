@@ -98,7 +98,7 @@ def sum(  # noqa: A001 - NumPy's name, like those below
     dtype : dtype, optional
         Type of the result; default: the array's, or 64 bits for integers and bools.
     keepdims : bool
-        Keep the axes with length 1.
+        Whether reduced axes stay, with length 1.
     initial : number, optional
         Added to the sum.
     out : ndarray, optional

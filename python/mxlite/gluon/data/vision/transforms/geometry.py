@@ -51,9 +51,9 @@ class Rotate(Block):
     ----------
     rotation_degrees : float
     zoom_in : bool
-        Enlarge until no padding shows.
+        Enlarge the rotated image until it has no padding.
     zoom_out : bool
-        Shrink until all of the image shows.
+        Shrink the rotated image until it is visible as a whole.
     """
 
     def __init__(
@@ -122,9 +122,9 @@ class RandomResizedCrop(Block):
     ----------
     size : int or tuple of (width, height)
     scale : tuple of float
-        Least and greatest share of the image's area.
+        Smallest and largest area of the rectangle, as a share of the image's area.
     ratio : tuple of float
-        Least and greatest width / height of the rectangle.
+        Smallest and largest ratio of the width to the height of the rectangle.
     interpolation : int
         As in `mx.image.imresize`.
     """
