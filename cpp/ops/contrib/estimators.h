@@ -8,7 +8,7 @@ namespace mxlite {
 struct QuadraticParams {
   double a = 0, b = 0, c = 0;
   MX_FIELDS(QuadraticParams, MX_FIELD(a, "Factor of data * data."), MX_FIELD(b, "Factor of data."),
-            MX_FIELD(c, "Constant."))
+            MX_FIELD(c, "Constant term."))
 };
 
 namespace pointwise {

@@ -47,10 +47,22 @@ struct ImageFactorParams {  // shared by the random_brightness family
 struct ImageJitterParams {
   double brightness = 0, contrast = 0, saturation = 0, hue = 0;
   MX_FIELDS(ImageJitterParams,
-            MX_REQUIRED_FIELD(brightness, "Largest change; 0: none.").at_least(0),
-            MX_REQUIRED_FIELD(contrast, "Largest change; 0: none.").at_least(0),
-            MX_REQUIRED_FIELD(saturation, "Largest change; 0: none.").at_least(0),
-            MX_REQUIRED_FIELD(hue, "Largest change; 0: none.").at_least(0))
+            MX_REQUIRED_FIELD(
+                brightness,
+                "Largest change x: the factor is drawn between 1 - x and 1 + x; 0: no change.")
+                .at_least(0),
+            MX_REQUIRED_FIELD(
+                contrast,
+                "Largest change x: the factor is drawn between 1 - x and 1 + x; 0: no change.")
+                .at_least(0),
+            MX_REQUIRED_FIELD(
+                saturation,
+                "Largest change x: the factor is drawn between 1 - x and 1 + x; 0: no change.")
+                .at_least(0),
+            MX_REQUIRED_FIELD(
+                hue,
+                "Largest turn x: the angle is drawn between -x and x full circles; 0: no change.")
+                .at_least(0))
 };
 
 struct ImageLightingParams {

@@ -12,7 +12,7 @@ struct LinalgGemmParams {
   MX_FIELDS(LinalgGemmParams,
             MX_FIELD(transpose_a, "Whether A is transposed: op(A) is its transpose."),
             MX_FIELD(transpose_b, "Whether B is transposed: op(B) is its transpose."),
-            MX_FIELD(alpha, "Factor of the product."), MX_FIELD(beta, "Factor of C."),
+            MX_FIELD(alpha, "Factor alpha of the product."), MX_FIELD(beta, "Factor beta of C."),
             MX_FIELD(axis, "Axis of the rows of matrices; columns are along the last axis."))
 };
 
@@ -23,7 +23,7 @@ struct LinalgGemm2Params {
   MX_FIELDS(LinalgGemm2Params,
             MX_FIELD(transpose_a, "Whether A is transposed: op(A) is its transpose."),
             MX_FIELD(transpose_b, "Whether B is transposed: op(B) is its transpose."),
-            MX_FIELD(alpha, "Factor of the product."),
+            MX_FIELD(alpha, "Factor alpha of the product."),
             MX_FIELD(axis, "Axis of the rows of matrices; columns are along the last axis."))
 };
 
@@ -32,7 +32,7 @@ struct LinalgSyrkParams {
   double alpha = 1;
   MX_FIELDS(LinalgSyrkParams,
             MX_FIELD(transpose, "Whether the product is A^T * A; False is A * A^T."),
-            MX_FIELD(alpha, "Factor of the product."))
+            MX_FIELD(alpha, "Factor alpha of the product."))
 };
 
 struct LinalgTriangularParams {  // shared by trmm and trsm
@@ -44,7 +44,7 @@ struct LinalgTriangularParams {  // shared by trmm and trsm
             MX_FIELD(lower,
                      "Whether A is lower triangular; False is upper triangular. The other triangle "
                      "is not read."),
-            MX_FIELD(alpha, "Factor of the result."))
+            MX_FIELD(alpha, "Factor alpha of the product, or of B for linalg_trsm."))
 };
 
 struct LinalgOffsetParams {  // shared by extractdiag and makediag

@@ -183,7 +183,7 @@ static const Registration linalg_factor_registration(Stage::kSchemas, [](OpRegis
               .infer(infer_potri)
               .refine(refine_like_first)
               .gradient(grad_potri));
-  ops.add(factor("linalg_inverse", "_linalg_inverse", "Inverse of every matrix.")
+  ops.add(factor("linalg_inverse", "_linalg_inverse", "Inverse of each matrix.")
               .shapes("(..., n, n) -> (..., n, n)")
               .infer(infer_matrix_inverse)
               .refine(refine_like_first)

@@ -36,10 +36,8 @@ struct BatchNormParams {
           "Whether to also return the mean and the inverse standard deviation of each channel."),
       MX_FIELD(axis, "Axis of the channels."),
       MX_FIELD(cudnn_off, "Has no effect; accepted for compatibility with MXNet 1.x."),
-      MX_FIELD(min_calib_range,
-               "Only used by quantized models: the low end of the output's range."),
-      MX_FIELD(max_calib_range,
-               "Only used by quantized models: the high end of the output's range."))
+      MX_FIELD(min_calib_range, "Low end of the output's range; used only by quantized models."),
+      MX_FIELD(max_calib_range, "High end of the output's range; used only by quantized models."))
 };
 
 // `_contrib_SyncBatchNorm` on axis 1. Outputs: data, mean, variance, inverse standard deviation. In

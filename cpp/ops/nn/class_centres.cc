@@ -75,19 +75,18 @@ std::vector<ValueRef> cosines_gradient(GradBuilder& g) {
 }  // namespace
 
 static const Registration class_centres_registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(
-      OpBuilder<SampleClassesParams>(kSampleOp)
-          .doc("Chooses rows of a shard of the classes: those of the labels, and others without "
-               "replacement by a permutation that depends on seed, step and `first` only. Also "
-               "returns the position of each label among the rows, -1 if another shard has "
-               "it. There are `count` rows, more if there are more labels, at most `size`; all "
-               "of them are chosen in order if there are `size`. A label that is not a class "
-               "is an error.")
-          .shapes("label (n,), step (1,) -> int32 (rows,) in ascending order, int32 (n,)")
-          .inputs({"label", "step"})
-          .outputs(2)
-          .infer(infer_sample)
-          .zero_gradient());
+  ops.add(OpBuilder<SampleClassesParams>(kSampleOp)
+              .doc("Chooses rows of a shard of the classes: the rows of the labels, and random "
+                   "other rows without replacement, which depend only on seed, step and `first`. "
+                   "Returns the rows in ascending order, and the position of each label among "
+                   "them, or -1 if the label belongs to another shard. The number of rows is "
+                   "`count`, or the number of labels if that is larger, but at most `size`. Labels "
+                   "outside of the classes raise an error.")
+              .shapes("label (n,), step (1,) -> int32 (rows,) in ascending order, int32 (n,)")
+              .inputs({"label", "step"})
+              .outputs(2)
+              .infer(infer_sample)
+              .zero_gradient());
   ops.add(OpBuilder<NoParams>(kCosinesOp)
               .doc("Products of data with the normalized rows of weight; these are cosines if the "
                    "rows of data have norm 1. weight gets no gradient, because "

@@ -10,10 +10,10 @@ struct SampleClassesParams {
   int64_t classes = 0, first = 0, size = 0, count = 0, seed = 0;
   MX_FIELDS(SampleClassesParams,
             MX_REQUIRED_FIELD(classes, "Number of all classes.").between(1, kMaxSize),
-            MX_REQUIRED_FIELD(first, "First class of this shard.").at_least(0),
-            MX_REQUIRED_FIELD(size, "Classes of this shard.").between(1, 2147483647),
-            MX_REQUIRED_FIELD(count, "Rows to choose.").at_least(1),
-            MX_FIELD(seed, "Seed of the choice."))
+            MX_REQUIRED_FIELD(first, "First class of this process's shard.").at_least(0),
+            MX_REQUIRED_FIELD(size, "Number of classes of this shard.").between(1, 2147483647),
+            MX_REQUIRED_FIELD(count, "Number of rows to choose.").at_least(1),
+            MX_FIELD(seed, "Seed of the random choice."))
 };
 
 struct CentreUpdateParams {

@@ -66,8 +66,8 @@ std::vector<ValueRef> convolution_batch_norm_gradient(GradBuilder& g) {
 static const Registration convolution_batch_norm_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<Params>("_convolution_batch_norm")
               .internal()
-              .doc("Convolution, BatchNorm with the statistics of the batch, perhaps an addition, "
-                   "and perhaps relu.")
+              .doc("Convolution, then BatchNorm by statistics of the batch, an optional addition, "
+                   "and optional relu.")
               .inputs({"data", "weight", "gamma", "beta", "moving_mean", "moving_var", "added"})
               .input_count([](const Params& p) { return p.added ? 7 : 6; })
               .outputs(6)

@@ -135,13 +135,12 @@ void add_interleaved_attention(OpRegistry& ops, std::vector<std::string> project
 }  // namespace
 
 static const Registration interleaved_attention_registration(Stage::kSchemas, [](OpRegistry& ops) {
-  add_interleaved_attention<true>(
-      ops, {"queries_keys_values"},
-      "Attention of an interleaved projection to itself, without the scores in memory.");
-  add_interleaved_attention<false>(
-      ops, {"queries", "keys_values"},
-      "Attention of a decoder's queries to an encoder's interleaved keys and values, without "
-      "the scores in memory.");
+  add_interleaved_attention<true>(ops, {"queries_keys_values"},
+                                  "Self-attention on interleaved queries, keys and values, "
+                                  "computed without storing the scores.");
+  add_interleaved_attention<false>(ops, {"queries", "keys_values"},
+                                   "Attention of a decoder's queries to an encoder's interleaved "
+                                   "keys and values, computed without storing the scores.");
 });
 
 }  // namespace mxlite

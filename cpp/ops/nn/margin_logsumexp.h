@@ -20,7 +20,8 @@ struct MarginLogsumexpParams {
       MX_FIELD(
           factor,
           "Margin at `position`: its cosine cos(t) becomes cos(factor * t + angle) - distance."),
-      MX_FIELD(angle, "See factor."), MX_FIELD(distance, "See factor."),
+      MX_FIELD(angle, "Term of the margin; see factor."),
+      MX_FIELD(distance, "Term of the margin; see factor."),
       MX_FIELD(scale, "Factor of all cosines after the margin is applied."))
   MX_HOST_DEVICE MarginTarget target(double cosine) const {
     if (factor == 1 && angle == 0) return {scale * (cosine - distance), scale};

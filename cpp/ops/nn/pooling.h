@@ -39,7 +39,7 @@ struct PoolingParams {
       MX_FIELD(stride, "Step of the window along each spatial axis; () is 1.").between(1, kMaxSize),
       MX_FIELD(pad, "Number of elements of padding at both ends of each spatial axis; () is 0.")
           .between(0, kMaxSize),
-      MX_FIELD(p_value, "Exponent of lp pooling: 1, 2 or 3."),
+      MX_FIELD(p_value, "Exponent p of pool_type 'lp': 1, 2 or 3."),
       MX_FIELD(count_include_pad, "Whether averages count padding in their divisor; None is True."),
       MX_FIELD(layout, "Order of data's dimensions; None is NCW, NCHW or NCDHW."))
   bool channels_last() const { return is_channels_last(layout); }

@@ -17,7 +17,7 @@ struct SoftmaxParams {
 
   MX_FIELDS(SoftmaxParams, MX_FIELD(axis, "Axis that is normalized."),
             MX_FIELD(temperature, "Number that data is divided by; None is 1."),
-            MX_FIELD(dtype, "Output's dtype; None keeps data's."),
+            MX_FIELD(dtype, "Element type of the output; None means that of data."),
             MX_FIELD(use_length, "Whether length is given."))
   // Views data around the axis, which must be valid (checked by the shape rule).
   ChannelBlocks blocks(const Shape& data) const { return channel_blocks(data, axis); }

@@ -45,7 +45,7 @@ struct UpSamplingGradParams {
   Shape data_shape;
   int64_t scale = 1, channel = 0;
   MX_FIELDS(UpSamplingGradParams, MX_REQUIRED_FIELD(data_shape, "Shape of the gradient."),
-            MX_REQUIRED_FIELD(scale, "Repetitions along height and width."),
+            MX_REQUIRED_FIELD(scale, "Number of repetitions along height and width."),
             MX_FIELD(channel, "First channel of output_grad."))
 };
 

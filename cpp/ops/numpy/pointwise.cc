@@ -70,7 +70,8 @@ constexpr Row kBinary[] = {
     {"_npi_bitwise_xor", "Bits that are set in only one of a and b.", Domain::kBits},
     {"_npi_left_shift", "Bits of a shifted left by b.", Domain::kIntegers},
     {"_npi_right_shift", "Bits of a shifted right by b.", Domain::kIntegers},
-    {"_npi_arctan2", "Angle of the point (b, a) in radians.", Domain::kFloats, kArctan2},
+    {"_npi_arctan2", "Angle of the point with x = b and y = a, in radians.", Domain::kFloats,
+     kArctan2},
     {"_npi_copysign", "a with the sign of b.", Domain::kFloats, kCopysign},
     {"_npi_logaddexp", "log(exp(a) + exp(b)).", Domain::kFloats, kLogaddexp},
     {"_npi_nextafter", "The next float after a in the direction of b.", Domain::kFloats},
@@ -87,16 +88,16 @@ constexpr LogicRow kComparisons[] = {
     {"_npi_greater_equal", "Whether a >= b."},
     {"_npi_less", "Whether a < b."},
     {"_npi_less_equal", "Whether a <= b."},
-    {"_npi_logical_and", "Whether neither a nor b is 0."},
+    {"_npi_logical_and", "Whether both a and b differ from 0."},
     {"_npi_logical_or", "Whether a or b is not 0."},
-    {"_npi_logical_xor", "Whether only one of a and b is 0."},
+    {"_npi_logical_xor", "Whether exactly one of a and b is 0."},
 };
 constexpr LogicRow kPredicates[] = {
     {"_npi_isnan", "Whether data is NaN."},
     {"_npi_isinf", "Whether data is infinite."},
     {"_npi_isfinite", "Whether data is neither NaN nor infinite."},
     {"_npi_logical_not", "Whether data is 0."},
-    {"_npi_signbit", "Whether data has a minus sign; also for -0."},
+    {"_npi_signbit", "Whether the sign bit of data is set, which holds also for -0."},
 };
 
 void check_domain(const char* op, Domain domain, DType dtype) {
@@ -161,7 +162,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   for (const LogicRow& row : kPredicates)
     ops.add(bools<NoParams>(row, {"data"}).infer(bool_like_input<NoParams>()));
   ops.add(OpBuilder<NoParams>("_npi_bitwise_not")
-              .doc("All bits inverted; bools are negated.")
+              .doc("Inverts all bits; for bools, logical not.")
               .infer([](const NoParams&, std::span<const TensorSpec> in) -> Specs {
                 check_domain("_npi_bitwise_not", Domain::kBits, in[0].dtype);
                 return {in[0]};

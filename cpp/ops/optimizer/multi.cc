@@ -391,7 +391,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 return {};
               }));
   ops.add(OpBuilder<FiniteParams>("all_finite")
-              .doc("1 if no element is NaN or infinite, else 0.")
+              .doc("Returns 1 if no element is NaN or infinite, else 0.")
               .shapes("any shape -> (1,)")
               .infer([](const FiniteParams& p, std::span<const TensorSpec>) -> Specs {
                 check_init("all_finite", p);
@@ -402,7 +402,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<MultiFiniteParams>("multi_all_finite")
               .variadic("data")
               .named_inputs(array_names<MultiFiniteParams>)
-              .doc("1 if no element of any array is NaN or infinite, else 0.")
+              .doc("Returns 1 if no element of any array is NaN or infinite, else 0.")
               .shapes("any shapes -> (1,)")
               .infer([](const MultiFiniteParams& p, std::span<const TensorSpec> in) -> Specs {
                 check_init("multi_all_finite", p);

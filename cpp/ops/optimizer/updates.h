@@ -68,13 +68,13 @@ struct Update {
 // Calls fn(Update) for every row.
 void for_each_update(auto&& fn) {
   fn(Update<SgdParams, Sgd, 0, true>{"sgd_update",
-                                     "weight -= lr * (grad + wd * weight).",
+                                     "SGD: weight -= lr * (grad + wd * weight).",
                                      {},
                                      "mp_sgd_update",
                                      {"_rows_sgd_update"}});
   fn(Update<SgdMomParams, SgdMom, 1, true>{
       "sgd_mom_update",
-      "mom = momentum * mom - lr * (grad + wd * weight); weight += mom.",
+      "SGD with momentum: mom = momentum * mom - lr * (grad + wd * weight); weight += mom.",
       {"mom"},
       "mp_sgd_mom_update",
       {"_rows_sgd_mom_update"}});

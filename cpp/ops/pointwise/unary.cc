@@ -254,7 +254,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                                      "scalar^2, else abs(x) - 0.5 / scalar^2.")
               .gradient(smooth_l1_gradient)
               .amp(AmpClass::kFloat32));
-  ops.add(one_number<HardSigmoidParams>("hard_sigmoid", "clip(alpha * data + beta, 0, 1).")
+  ops.add(one_number<HardSigmoidParams>("hard_sigmoid", "Clips alpha * data + beta to [0, 1].")
               .gradient(hard_sigmoid_gradient));
   add_backward(ops, "_relu_backward", relu_backward_gradient);
   add_backward(ops, "_sigmoid_backward", sigmoid_backward_gradient);

@@ -137,15 +137,19 @@ const std::array<std::pair<PdfRow, GradFn>, 7> kRows = {{
 #define MX_PDF(fn, doc, ...) \
   { {#fn, doc, {__VA_ARGS__}, fn}, &gradient<&fn> }
     MX_PDF(uniform, "Density of the uniform distribution on [low, high].", "low", "high"),
-    MX_PDF(normal, "Density of the normal distribution.", "mu", "sigma"),
+    MX_PDF(normal, "Density of the normal distribution with mean mu and standard deviation sigma.",
+           "mu", "sigma"),
     MX_PDF(gamma, "Density of the gamma distribution with shape alpha and rate beta.", "alpha",
            "beta"),
     MX_PDF(exponential, "Density of the exponential distribution with rate lam.", "lam"),
-    MX_PDF(poisson, "Probability under the Poisson distribution with rate lam.", "lam"),
+    MX_PDF(poisson, "Probability of sample under the Poisson distribution with rate lam.", "lam"),
     MX_PDF(negative_binomial,
-           "Probability of that many failures before the k-th success of probability p.", "k", "p"),
+           "Probability of sample failures before the k-th success, where p is the probability of "
+           "a success.",
+           "k", "p"),
     MX_PDF(generalized_negative_binomial,
-           "Probability under the negative binomial distribution by mean mu and dispersion alpha.",
+           "Probability of sample under the negative binomial distribution with mean mu and "
+           "dispersion alpha.",
            "mu", "alpha"),
 #undef MX_PDF
 }};

@@ -71,7 +71,8 @@ void register_products(OpRegistry& ops) {
   ops.add(OpBuilder<NoParams>("_csr_sampled_dot")
               .internal()
               .inputs({"lhs", "rhs", "indices", "indptr"})
-              .doc("Products of row r of lhs and row c of rhs for every stored (r, c) of a csr.")
+              .doc("Dot products of row r of lhs and row c of rhs for each position (r, c) that a "
+                   "csr matrix stores.")
               .infer([](const NoParams&, std::span<const TensorSpec> in) {
                 MX_CHECK_SHAPE(in[0].shape.ndim() == 2 && in[1].shape.ndim() == 2 &&
                                    in[0].shape[1] == in[1].shape[1],
@@ -84,7 +85,8 @@ void register_products(OpRegistry& ops) {
   ops.add(OpBuilder<NoParams>("_csr_spread")
               .internal()
               .inputs({"data", "indptr", "rhs"})
-              .doc("Row r of rhs times the value, for every stored value of row r of a csr.")
+              .doc("For each value that a csr matrix stores in row r, row r of rhs multiplied by "
+                   "this value.")
               .infer([](const NoParams&, std::span<const TensorSpec> in) {
                 check_index("_csr_spread", "indptr", in[1]);
                 MX_CHECK_SHAPE(in[2].shape.ndim() == 2 && in[1].shape[0] == in[2].shape[0] + 1,
@@ -106,7 +108,8 @@ void register_conversions(OpRegistry& ops) {
               }));
   ops.add(OpBuilder<NoParams>("_csr_gather")
               .inputs({"dense", "indices", "indptr"})
-              .doc("Elements of a matrix, broadcast to a csr's shape, where the csr stores values.")
+              .doc("Elements of a matrix, broadcast to the shape of a csr matrix, at the positions "
+                   "that the csr matrix stores.")
               .infer([](const NoParams&, std::span<const TensorSpec> in) {
                 check_index("_csr_gather", "indices", in[1]);
                 check_index("_csr_gather", "indptr", in[2]);
@@ -128,23 +131,24 @@ void register_conversions(OpRegistry& ops) {
                                in[0].shape);
                 return Specs{TensorSpec{Shape{add_to_dim(in[0].shape[0], 1)}, DType::kInt64}};
               }));
-  ops.add(OpBuilder<CountParams>("_csr_collect")
-              .inputs({"dense", "indptr"})
-              .outputs(2)
-              .doc("data and indices of the csr matrix whose indptr _csr_count has computed.")
-              .infer([](const CountParams& p, std::span<const TensorSpec> in) {
-                check_index("_csr_collect", "indptr", in[1]);
-                MX_CHECK_SHAPE(in[0].shape.ndim() == 2 &&
-                                   may_equal(add_to_dim(in[0].shape[0], 1), in[1].shape[0]),
-                               "_csr_collect: dense must be a matrix with a row for each of "
-                               "indptr, got dense of shape ",
-                               in[0].shape, " and indptr of shape ", in[1].shape);
-                return Specs{TensorSpec{Shape{p.nnz}, in[0].dtype},
-                             TensorSpec{Shape{p.nnz}, DType::kInt64}};
-              }));
+  ops.add(
+      OpBuilder<CountParams>("_csr_collect")
+          .inputs({"dense", "indptr"})
+          .outputs(2)
+          .doc("Returns data and indices of the csr matrix whose indptr _csr_count has computed.")
+          .infer([](const CountParams& p, std::span<const TensorSpec> in) {
+            check_index("_csr_collect", "indptr", in[1]);
+            MX_CHECK_SHAPE(
+                in[0].shape.ndim() == 2 && may_equal(add_to_dim(in[0].shape[0], 1), in[1].shape[0]),
+                "_csr_collect: dense must be a matrix with a row for each of "
+                "indptr, got dense of shape ",
+                in[0].shape, " and indptr of shape ", in[1].shape);
+            return Specs{TensorSpec{Shape{p.nnz}, in[0].dtype},
+                         TensorSpec{Shape{p.nnz}, DType::kInt64}};
+          }));
   ops.add(OpBuilder<CountParams>("_csr_rows")
               .inputs({"indptr"})
-              .doc("The row of every stored value.")
+              .doc("Returns the row index of each stored value of a csr matrix.")
               .infer([](const CountParams& p, std::span<const TensorSpec> in) {
                 check_index("_csr_rows", "indptr", in[0]);
                 return Specs{TensorSpec{Shape{p.nnz}, DType::kInt64}};

@@ -36,7 +36,8 @@ void register_row_conversions(OpRegistry& ops) {
             return {g.emit("take", {g.output_grad(0), g.input(1)}), {}};
           }));
   ops.add(OpBuilder<NoParams>("_nonzero_rows")
-              .doc("Indices of the rows with a value other than 0, and their number at the end.")
+              .doc("Returns the indices of the rows with a value other than 0, followed by the "
+                   "number of such rows.")
               .infer([](const NoParams&, std::span<const TensorSpec> in) {
                 MX_CHECK_SHAPE(in[0].shape.ndim() >= 1,
                                "_nonzero_rows: data must have at least 1 dimension, got shape ",
@@ -44,7 +45,7 @@ void register_row_conversions(OpRegistry& ops) {
                 return Specs{TensorSpec{Shape{add_to_dim(in[0].shape[0], 1)}, DType::kInt64}};
               }));
   ops.add(OpBuilder<EmbeddingRowsParams>("_embedding_rows")
-              .doc("The rows that Embedding looks up, as a vector.")
+              .doc("Returns the indices of the rows that Embedding looks up, as a vector.")
               .infer([](const EmbeddingRowsParams&, std::span<const TensorSpec> in) {
                 return Specs{TensorSpec{Shape{count_elements(in[0].shape)}, DType::kInt64}};
               }));
@@ -53,30 +54,34 @@ void register_row_conversions(OpRegistry& ops) {
 void register_selection(OpRegistry& ops) {
   ops.add(OpBuilder<NoParams>("_unique_rows")
               .inputs({"indices"})
-              .doc("Indices in order, each once, and their number at the end.")
+              .doc("Returns the distinct indices in ascending order, followed by their number.")
               .infer([](const NoParams&, std::span<const TensorSpec> in) {
                 check_index("_unique_rows", "indices", in[0]);
                 return Specs{TensorSpec{Shape{add_to_dim(in[0].shape[0], 1)}, DType::kInt64}};
               }));
   ops.add(OpBuilder<NoParams>("_merge_rows")
               .inputs({"values", "indices", "unique"})
-              .doc("Adds up the rows of one index; unique holds all indices in order.")
+              .doc("Adds the rows that have the same index; unique holds the distinct indices in "
+                   "ascending order.")
               .infer([](const NoParams&, std::span<const TensorSpec> in) {
                 check_rows("_merge_rows", in[0], in[1]);
                 check_index("_merge_rows", "unique", in[2]);
                 return Specs{TensorSpec{with_rows(in[0].shape, in[2].shape[0]), in[0].dtype}};
               }));
-  ops.add(OpBuilder<NoParams>("_find_rows")
-              .inputs({"indices", "queries"})
-              .doc("Where queries stand among ascending indices; -1 where they are missing.")
-              .infer([](const NoParams&, std::span<const TensorSpec> in) {
-                check_index("_find_rows", "indices", in[0]);
-                check_index("_find_rows", "queries", in[1]);
-                return Specs{TensorSpec{in[1].shape, DType::kInt64}};
-              }));
+  ops.add(
+      OpBuilder<NoParams>("_find_rows")
+          .inputs({"indices", "queries"})
+          .doc(
+              "Returns the position of each query among ascending indices, or -1 if it is missing.")
+          .infer([](const NoParams&, std::span<const TensorSpec> in) {
+            check_index("_find_rows", "indices", in[0]);
+            check_index("_find_rows", "queries", in[1]);
+            return Specs{TensorSpec{in[1].shape, DType::kInt64}};
+          }));
   ops.add(OpBuilder<NoParams>("_row_sparse_take")
               .inputs({"values", "indices", "queries"})
-              .doc("Rows of a row-sparse array with ascending indices; 0 where they are missing.")
+              .doc("Returns the queried rows of a row-sparse array with ascending indices; rows "
+                   "that it does not store are 0.")
               .infer([](const NoParams&, std::span<const TensorSpec> in) {
                 check_rows("_row_sparse_take", in[0], in[1]);
                 check_index("_row_sparse_take", "queries", in[2]);

@@ -272,7 +272,7 @@ static const Registration concat_registration(Stage::kSchemas, [](OpRegistry& op
               }));
   ops.add(OpBuilder<StackParams>("stack")
               .variadic("data")
-              .doc("Joins arrays of one shape along a new axis.")
+              .doc("Joins arrays of the same shape along a new axis.")
               .shapes("equal shapes -> their number inserted at `axis`")
               .infer(infer_stack)
               .refine(refine_stack)

@@ -95,8 +95,8 @@ static const Registration creation_registration(Stage::kSchemas, [](OpRegistry& 
               .infer(infer_eye));
   ops.add(from_nothing<LinspaceParams>("_linspace", "num evenly spaced numbers from start to stop.")
               .infer(infer_linspace));
-  ops.add(like("zeros_like", "Zeros of data's shape and dtype."));
-  ops.add(like("ones_like", "Ones of data's shape and dtype."));
+  ops.add(like("zeros_like", "Array of zeros with the shape and dtype of data."));
+  ops.add(like("ones_like", "Array of ones with the shape and dtype of data."));
 });
 
 }  // namespace mxlite

@@ -17,9 +17,9 @@ struct OneHotParams {
 struct RavelParams {
   Shape shape;
   MX_FIELDS(RavelParams,
-            MX_REQUIRED_FIELD(shape,
-                              "Shape of the array that is indexed; the first dimension may "
-                              "be -1.")
+            MX_REQUIRED_FIELD(
+                shape,
+                "Shape of the array that the indices refer to; the first dimension may be -1.")
                 .at_least(-1))
 };
 

@@ -277,7 +277,7 @@ static const Registration reshape_registration(Stage::kSchemas, [](OpRegistry& o
               .aliases_input()
               .refine(refine_expand_dims));
   ops.add(OpBuilder<SqueezeParams>("squeeze")
-              .doc("Removes axes of length 1; at least one dimension stays.")
+              .doc("Removes axes of length 1, but keeps at least one axis.")
               .infer(infer_squeeze)
               .gradient(grad_reshape)
               .inplace(0, 0)

@@ -77,14 +77,14 @@ void refine_transpose(const TransposeParams& p, PartialShapes& shapes) {
 
 static const Registration transpose_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<TransposeParams>("transpose")
-              .doc("Permutes the axes.")
+              .doc("Permutes the axes of an array.")
               .shapes("any shape -> sizes in the order `axes`, reversed by default")
               .infer(infer_permuted<TransposeParams>)
               .gradient(grad_transpose)
               .refine(refine_transpose));
   ops.add(OpBuilder<SwapAxisParams>("SwapAxis")
               .alias({"swapaxes"})
-              .doc("Exchanges two axes.")
+              .doc("Exchanges two axes of an array.")
               .infer(infer_permuted<SwapAxisParams>)
               .gradient(grad_swap_axis)
               .symbol({.names_single_input = true}));

@@ -14,7 +14,8 @@ struct TransposeParams {
 
 struct SwapAxisParams {
   int dim1 = 0, dim2 = 0;
-  MX_FIELDS(SwapAxisParams, MX_FIELD(dim1, "First axis."), MX_FIELD(dim2, "Second axis."))
+  MX_FIELDS(SwapAxisParams, MX_FIELD(dim1, "First axis that is exchanged."),
+            MX_FIELD(dim2, "Second axis that is exchanged."))
 };
 
 struct ReverseParams {

@@ -10,8 +10,11 @@ MX_ENUM_NAMES(BoxFormat, {"corner", E::kCorner}, {"center", E::kCenter})
 
 struct BoxIouParams {
   BoxFormat format = BoxFormat::kCorner;
-  MX_FIELDS(BoxIouParams,
-            MX_FIELD(format, "corner: (xmin, ymin, xmax, ymax); center: (x, y, width, height)."))
+  MX_FIELDS(
+      BoxIouParams,
+      MX_FIELD(
+          format,
+          "Format of the boxes; corner: (xmin, ymin, xmax, ymax), center: (x, y, width, height)."))
 };
 
 struct BoxDecodeParams {
