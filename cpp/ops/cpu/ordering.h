@@ -145,7 +145,7 @@ template <class Entry>
 Entry* sort_entries(Entry* entries, Entry* room, int64_t count) {
   if constexpr (std::is_same_v<Entry, KeyEntry<uint32_t>>)
     if (has_avx512()) {
-      sort_words(&entries->word, &room->word, count);
+      sort_words(&entries->word, &room->word, count, 1);
       return entries;
     }
   if (count <= kFewEntries) return sort_few(entries, room, count);
@@ -179,6 +179,11 @@ int64_t split_merge(const Entry* one, int64_t one_size, const Entry* other, int6
 template <class Entry>
 Entry* sort_in_parallel(Entry* entries, Entry* room, int64_t count, int threads) {
   if (threads == 1) return sort_entries(entries, room, count);
+  if constexpr (std::is_same_v<Entry, KeyEntry<uint32_t>>)
+    if (has_avx512()) {
+      sort_words(&entries->word, &room->word, count, threads);
+      return entries;
+    }
   const auto parts = static_cast<int64_t>(std::bit_floor(static_cast<unsigned>(threads)));
   const auto begin_of = [=](int64_t part) { return count * part / parts; };
   run_shares(static_cast<int>(parts), [&](int64_t part) {

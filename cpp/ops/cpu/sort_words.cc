@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
+#include <utility>
+#include <vector>
+
+#include "cpp/core/parallel.h"
 
 // Must follow the headers that other files also include, because their inline functions must not be
 // compiled for this target.
@@ -172,51 +175,87 @@ int64_t partition(const uint32_t* from, uint32_t* to, int64_t count, const First
   return low;
 }
 
-// Returns an estimate of the median: the median of 64 words at equal distances.
+// Returns an estimate of the median: the median of kVectors vectors of words at equal distances.
+template <int kVectors>
 uint32_t choose_pivot(const uint32_t* words, int64_t count) {
-  constexpr int64_t kSamples = 64;
+  constexpr int64_t kSamples = kVectors * kLanes;
   uint32_t samples[kSamples];
   for (int64_t i = 0; i < kSamples; ++i) samples[i] = words[(2 * i + 1) * count / (2 * kSamples)];
-  sort_few_words<4>(samples, samples, kSamples);
+  sort_few_words<kVectors>(samples, samples, kSamples);
   return samples[kSamples / 2];
 }
 
-// Sorts the words of `from`, which it may change, into `result`. This is `from`, or `other`, which
-// has room for them. `depth` limits the recursion for words that make all estimates bad.
-void sort_part(uint32_t* from, uint32_t* other, uint32_t* result, int64_t count, int depth) {
-  while (count > kNetwork) {
+// Words that are sorted by themselves: from `from`, which may change, into `result`. This is
+// `from`, or `other`, which has room for them.
+struct Part {
+  uint32_t *from, *other, *result;
+  int64_t count;
+
+  Part first(int64_t size) const { return {from, other, result, size}; }
+  Part behind(int64_t size) const {
+    return {from + size, other + size, result + size, count - size};
+  }
+};
+
+// Moves the words that are smaller than the pivot before the others, and returns their number.
+int64_t divide(Part& part, uint32_t pivot) {
+  const Vec limit = _mm512_set1_epi32(static_cast<int>(pivot));
+  const auto smaller = [&](Vec v) { return _mm512_cmplt_epu32_mask(v, limit); };
+  const int64_t low = partition(part.from, part.other, part.count, smaller);
+  std::swap(part.from, part.other);
+  return low;
+}
+
+// `depth` limits the recursion for words that make all estimates bad.
+void sort_part(Part part, int depth) {
+  while (part.count > kNetwork) {
     if (depth-- == 0) {
-      std::sort(from, from + count);
-      if (result != from) std::copy_n(from, count, result);
+      std::sort(part.from, part.from + part.count);
+      if (part.result != part.from) std::copy_n(part.from, part.count, part.result);
       return;
     }
-    const uint32_t pivot = choose_pivot(from, count);
-    const Vec limit = _mm512_set1_epi32(static_cast<int>(pivot));
-    const auto smaller = [&](Vec v) { return _mm512_cmplt_epu32_mask(v, limit); };
-    const int64_t low = partition(from, other, count, smaller);
-    sort_part(other, from, result, low, depth);
-    from += low, other += low, result += low, count -= low;
-    std::swap(from, other);
+    const uint32_t pivot = choose_pivot<4>(part.from, part.count);
+    const int64_t low = divide(part, pivot), count = part.count;
+    sort_part(part.first(low), depth);
+    part = part.behind(low);
     if (low < count / 8) {  // many words may equal the pivot, and these are in their places
+      const Vec limit = _mm512_set1_epi32(static_cast<int>(pivot));
       const auto equal = [&](Vec v) { return _mm512_cmpeq_epi32_mask(v, limit); };
-      const int64_t same = partition(from, other, count, equal);
-      std::fill_n(result, same, pivot);
-      from += same, other += same, result += same, count -= same;
-      std::swap(from, other);
+      const int64_t same = partition(part.from, part.other, part.count, equal);
+      std::swap(part.from, part.other);
+      std::fill_n(part.result, same, pivot);
+      part = part.behind(same);
     }
   }
-  if (count <= 4 * kLanes)
-    sort_few_words<4>(from, result, count);
-  else if (count <= 8 * kLanes)
-    sort_few_words<8>(from, result, count);
+  if (part.count <= 4 * kLanes)
+    sort_few_words<4>(part.from, part.result, part.count);
+  else if (part.count <= 8 * kLanes)
+    sort_few_words<8>(part.from, part.result, part.count);
   else
-    sort_few_words<16>(from, result, count);
+    sort_few_words<16>(part.from, part.result, part.count);
 }
 
 }  // namespace
 
-void sort_words(uint32_t* words, uint32_t* room, int64_t count) {
-  sort_part(words, room, words, count, 2 * std::bit_width(static_cast<uint64_t>(count)));
+void sort_words(uint32_t* words, uint32_t* room, int64_t count, int threads) {
+  const int depth = 2 * std::bit_width(static_cast<uint64_t>(count));
+  std::vector<Part> parts{{words, room, words, count}};
+  // There are two parts for each thread, because their sizes differ.
+  while (threads > 1 && static_cast<int>(parts.size()) < 2 * threads) {
+    std::vector<Part> halves(2 * parts.size());
+    run_shares(static_cast<int>(parts.size()), [&](int64_t i) {
+      const auto at = static_cast<size_t>(i);
+      Part part = parts[at];
+      const int64_t low = part.count > kNetwork
+                              ? divide(part, choose_pivot<kMostVectors>(part.from, part.count))
+                              : 0;
+      halves[2 * at] = part.first(low);
+      halves[2 * at + 1] = part.behind(low);
+    });
+    parts = std::move(halves);
+  }
+  run_shares(static_cast<int>(parts.size()),
+             [&](int64_t i) { sort_part(parts[static_cast<size_t>(i)], depth); });
 }
 
 }  // namespace mxlite::cpu

@@ -6,6 +6,6 @@
 namespace mxlite::cpu {
 
 // `room` has the size of `words`, in which the result is.
-void sort_words(uint32_t* words, uint32_t* room, int64_t count);
+void sort_words(uint32_t* words, uint32_t* room, int64_t count, int threads);
 
 }  // namespace mxlite::cpu
