@@ -86,6 +86,8 @@ def _quantile(
     position = np.rint(position) if method == "nearest" else position
     low = np.floor(position)
     wide = common_dtype((array.dtype, np.float32))  # dtype in which elements are weighted
+    first: Any
+    last: Any
     between: Any = _METHODS[method](position - low)
     if position.size == 1:
         places = (int(low.item()), math.ceil(position.item()))

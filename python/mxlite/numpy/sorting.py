@@ -323,7 +323,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> ndarray:
     arr = expand_to(arr, (*lead, length, *rest))
     inner = prod(rest)
     if plain._is_viewable(arr) and not indices._traced and not is_real(indices.dtype):
-        places = expand_to(indices, shape)
+        places: Any = expand_to(indices, shape)
         if has_negative(indices, axis, length, "take_along_axis: index"):
             places = _core.op("_mod_scalar")(_cast(places, dtype="int64"), scalar=length)
         return _take_along(arr, places, axis=axis)
