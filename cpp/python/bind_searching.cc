@@ -1,5 +1,5 @@
-// Searches in values, whose results Python needs before it goes on. Arrays of a GPU are copied to
-// the host and the results back.
+// Searches in values, for whose results Python waits. Arrays of a GPU are copied to the host and
+// the results back.
 #include <pybind11/stl.h>
 
 #include "cpp/graph/trace.h"

@@ -49,7 +49,7 @@ int64_t count_run(const T* values, int64_t size) {
 }  // namespace
 
 std::vector<int64_t> count_nonzero(const TensorRef& values) {
-  constexpr double kNanoseconds = 1.0;  // of one element in write_nonzero
+  constexpr double kNanoseconds = 1.0;  // time of one element in write_nonzero
   const int64_t size = values.size();
   const int threads = threads_for(static_cast<double>(size) * kNanoseconds, size);
   std::vector<int64_t> counts(static_cast<size_t>(std::max(threads, 1)));
@@ -113,7 +113,7 @@ Extremes integer_extremes(const TensorRef& values) {
 }
 
 void count_integers(const TensorRef& values, int64_t bins, int64_t* counts) {
-  constexpr double kNanoseconds = 1.0;  // of one element
+  constexpr double kNanoseconds = 1.0;  // time of one element
   // Successive elements use different tables, because a counter that has just changed is slow.
   constexpr int64_t kTables = 2;
   const int64_t size = values.size();

@@ -1,5 +1,5 @@
-// Searches in values of contiguous arrays. Python needs the results before it can go on, because
-// the size of an array, or whether to raise an error, depends on them.
+// Searches in values of contiguous arrays. Python waits for the results, because the size of an
+// array, or whether to raise an error, depends on them.
 #pragma once
 #include <cstdint>
 #include <span>
