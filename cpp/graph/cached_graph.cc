@@ -80,6 +80,7 @@ Traced trace_once(const TraceFn& trace_fn, const std::string& name, Device devic
                   bool recording, std::vector<TensorSpec> inputs,
                   std::span<const TensorSpec> parameters, bool numpy) {
   Traced traced;
+  traced.recording = recording;
   traced.numpy = numpy;
   traced.device = device;
   traced.input_specs = std::move(inputs);
@@ -238,7 +239,8 @@ std::shared_ptr<Traced> CachedGraph::take_adopted(const Compiled& entry,
     std::swap(traced, adopted_);
   }
   const bool same = traced && traced->exact && traced->device == entry.device &&
-                    traced->graph.training == entry.training && traced->numpy == entry.numpy &&
+                    traced->graph.training == entry.training &&
+                    traced->recording == entry.recording && traced->numpy == entry.numpy &&
                     traced->input_specs == entry.input_specs &&
                     std::ranges::equal(traced->parameter_specs, params);
   return same ? traced : nullptr;

@@ -27,6 +27,7 @@ struct Traced {
                                                          // dimensions
   Device device;
   Graph graph;
+  bool recording = false;
   bool numpy = false;  // whether arrays of the trace are of numpy mode's class
   bool exact = true;   // false if mixed precision was on for the call but off for the trace
 };
