@@ -33,6 +33,12 @@ void check_writable(const char* what, const NDArrayRef& array) {
       "supported when recording with autograd");
 }
 
+void check_traced_training(const std::string& op) {
+  if (mode.training != graph::Trace::current()->training())
+    throw graph::DynamicShapeError(
+        str(op, ": the training mode must be that of the hybridized forward, got ", mode.training));
+}
+
 NDArrays without_gradient_if_paused(NDArrays outputs) {
   graph::Trace* const trace = graph::Trace::current();
   if (mode.recording || !trace->recording()) return outputs;
@@ -54,17 +60,13 @@ void record_view(const OpSchema& op, const ParamsRef& params, const NDArrayRef& 
 
 namespace {
 
-// Adds a call to the trace. A graph has one training mode, so another mode of the call (in a scope
-// of autograd inside forward) is an error, after which the block runs operator by operator.
+// Adds a call to the trace.
 NDArrays call_in_trace(graph::Trace& trace, const OpSchema& op, const ParamsRef& params,
                        std::span<const NDArrayRef> inputs, const InvokeOptions& options) {
   if (std::ranges::any_of(options.out, [](const NDArrayRef& a) { return static_cast<bool>(a); }))
     throw graph::TracedArrayError(
         str(op.name, ": out= must not be used inside a hybridized forward"));
-  if (op.training_dependent && mode.training != trace.training())
-    throw graph::DynamicShapeError(
-        str(op.name, ": the training mode must be that of the hybridized forward, got ",
-            mode.training));
+  if (op.training_dependent) check_traced_training(op.name);
   return without_gradient_if_paused(trace.record(op, params, inputs, options.origin));
 }
 

@@ -18,6 +18,10 @@ NDArrays promoted_inputs(const OpSchema& op, const void* params,
 NDArrayRef call_op(const char* op, std::initializer_list<NDArrayRef> inputs, Attrs attrs = {},
                    Device device = {}, std::span<const NDArrayRef> out = {});
 
+// Throws an error, after which the block runs operator by operator, if a scope inside the traced
+// forward has changed the training mode. A graph has one training mode.
+void check_traced_training(const std::string& op);
+
 // Returns outputs of the current trace, without gradients if a scope inside the traced forward has
 // stopped the recording (autograd.pause).
 NDArrays without_gradient_if_paused(NDArrays outputs);

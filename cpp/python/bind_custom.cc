@@ -402,8 +402,11 @@ void bind_custom(py::module_& m) {
         s.needs_grad = definition.attr("needs_grad").cast<std::vector<uint8_t>>();
         s.needs_input = definition.attr("needs_input").cast<std::vector<uint8_t>>();
         s.needs_output = definition.attr("needs_output").cast<std::vector<uint8_t>>();
-        const NDArrays outputs = graph::call_host_op(
+        const bool is_traced = graph::Trace::current();
+        if (is_traced) autograd::check_traced_training("Custom");
+        NDArrays outputs = graph::call_host_op(
             "Custom", make_ref<const CustomOp>(std::move(definition), std::move(s)), inputs);
+        if (is_traced) outputs = autograd::without_gradient_if_paused(std::move(outputs));
         return std::vector<NDArrayRef>(outputs.begin(), outputs.end());
       },
       py::arg("definition"), py::arg("inputs"),

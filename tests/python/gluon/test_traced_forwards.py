@@ -6,6 +6,7 @@ import random
 import warnings
 from typing import Any
 
+import mxlite as mx
 import numpy as np
 import pytest
 from blocks import ready
@@ -24,6 +25,45 @@ def paused(F: Any, x: Any) -> Any:  # noqa: N803
     return factor * x
 
 
+class Exp(mx.operator.CustomOp):
+    """exp(x) outside of training, else NaN."""
+
+    def forward(
+        self,
+        is_train: bool,
+        req: list[str],
+        in_data: list[Any],
+        out_data: list[Any],
+        aux: list[Any],
+    ) -> None:
+        self.assign(out_data[0], req[0], nd.exp(in_data[0]) * (float("nan") if is_train else 1))
+
+    def backward(
+        self,
+        req: list[str],
+        out_grad: list[Any],
+        in_data: list[Any],
+        out_data: list[Any],
+        in_grad: list[Any],
+        aux: list[Any],
+    ) -> None:
+        self.assign(in_grad[0], req[0], out_grad[0] * out_data[0])
+
+
+@mx.operator.register("exp_outside_of_training")
+class ExpProp(mx.operator.CustomOpProp):
+    """Describes Exp."""
+
+    def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> Exp:
+        return Exp()
+
+
+def paused_custom(F: Any, x: Any) -> Any:  # noqa: N803
+    with autograd.pause():
+        factor = F.Custom(x, op_type="exp_outside_of_training")
+    return factor * x
+
+
 def in_prediction(F: Any, x: Any) -> Any:  # noqa: N803
     with autograd.predict_mode():
         return F.Dropout(x, p=0.99) * x
@@ -36,7 +76,7 @@ def in_training(F: Any, x: Any) -> Any:  # noqa: N803
 
 @pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybrid"])
 @pytest.mark.parametrize("own_forward", [False, True], ids=["hybrid_forward", "forward"])
-@pytest.mark.parametrize("function", [detached, paused, in_prediction, in_training])
+@pytest.mark.parametrize("function", [detached, paused, paused_custom, in_prediction, in_training])
 def test_gradients_stop_and_modes_change_inside_of_forward(
     function: Any, own_forward: bool, hybrid: bool
 ) -> None:
