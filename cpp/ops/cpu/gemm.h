@@ -1,7 +1,7 @@
 // The matrix product of the CPU backend, row-major: C = alpha * op(A) * op(B) + beta * C, where
-// op(A) is m x k and op(B) is k x n. float32 uses oneDNN's sgemm (matrix_vector for one row or
-// column), 16-bit floats use oneDNN's matmul with float accumulation, float64 and integers (modulo
-// 2^bits) use a blocked loop.
+// op(A) is m x k and op(B) is k x n. float32 uses matrix_vector for one row or column,
+// narrow_product for a small B, else oneDNN's sgemm; 16-bit floats use oneDNN's matmul with float
+// accumulation; float64 and integers (modulo 2^bits) use a blocked loop.
 #pragma once
 #include <cstdint>
 
@@ -9,8 +9,8 @@
 
 namespace mxlite::cpu {
 
-// For at most this many multiply-adds, the blocked loop is used. The loop has no parallel region
-// and no library call, so such a product may run inline on the caller's thread.
+// Products of at most this many multiply-adds have no parallel region and no library call, so they
+// may run inline on the caller's thread.
 constexpr int64_t kSmallGemm = 16384;
 inline bool is_small_gemm(int64_t m, int64_t n, int64_t k) { return m * n * k <= kSmallGemm; }
 
