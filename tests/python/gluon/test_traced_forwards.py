@@ -217,6 +217,24 @@ def test_a_forward_of_its_own_may_change_attributes() -> None:
         assert [".calls, " in str(w.message) for w in seen] == [True] * (calls == 2)
 
 
+def test_a_forward_of_its_own_may_delete_attributes() -> None:
+    class Once(gluon.HybridBlock):
+        def __init__(self) -> None:
+            super().__init__()
+            self.factor = 10
+
+        def forward(self, x: Any) -> Any:
+            if not hasattr(self, "factor"):
+                return x
+            y = x * self.factor
+            del self.factor
+            return y
+
+    net = ready(Once(), hybridize=True)
+    assert [net(nd.ones((1,))).asscalar() for _ in range(3)] == [10, 1, 1]
+    assert net._compilation.graphs
+
+
 @pytest.mark.parametrize("generator", [random, np.random], ids=["random", "numpy"])
 def test_a_forward_of_its_own_may_draw_from_other_random_numbers(generator: Any) -> None:
     class Drawing(gluon.HybridBlock):

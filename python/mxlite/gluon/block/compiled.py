@@ -257,6 +257,9 @@ def keeping_attributes(block: HybridLike) -> Iterator[None]:
                     vars(part)[name] = known[name]
                 else:
                     del vars(part)[name]
+            for name in known.keys() - vars(part).keys():
+                changed.append(f"{part.name}.{name}")
+                vars(part)[name] = known[name]
     if changed:
         block._compilation.untraced = True
         raise ChangedAttributeError(f"{block.name}: forward changes {', '.join(changed)}")
