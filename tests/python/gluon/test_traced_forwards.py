@@ -298,3 +298,21 @@ def test_a_forward_of_its_own_reads_attributes_that_change_between_calls(inner: 
             changed.scale = scale
             assert net(nd.ones((1,))).asscalar() == scale * factor
     assert net._compilation.dynamic
+
+
+def test_a_checkpointed_forward_of_its_own_keeps_its_graph() -> None:
+    class Doubled(gluon.HybridBlock):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Dense(2)
+
+        def forward(self, x: Any) -> Any:
+            return self.inner(x) * 2
+
+    net = ready(Doubled(), hybridize=True).checkpoint()
+    graphs = []
+    for _ in range(3):
+        with autograd.record():
+            net(nd.ones((1, 2))).backward()
+        graphs.append(list(net._compilation.graphs.values()))
+    assert graphs[0] and graphs[0] == graphs[1] == graphs[2]

@@ -69,7 +69,8 @@ def _arrays_of(block: Any, ctx: Context) -> tuple[list[NDArray], list[NDArray]] 
         array = next((entry for entry in param._data or () if entry.ctx == ctx), None)
         if array is not None and param.stype == "default":
             (watched if param._differentiable else states).append(array)
-    block._checkpoint_arrays = (binding, ctx, watched, states)
+    # Setting an attribute of a block expires the bindings to it, and so this one.
+    vars(block)["_checkpoint_arrays"] = (binding, ctx, watched, states)
     return watched, states
 
 
