@@ -13,6 +13,7 @@ from blocks import ready
 from mxlite import autograd, gluon, nd
 from mxlite.base import MXNetError
 from mxlite.gluon import nn
+from mxlite.gluon.parameter.bindings import PROCESS
 
 
 def detached(F: Any, x: Any) -> Any:  # noqa: N803
@@ -316,3 +317,31 @@ def test_a_checkpointed_forward_of_its_own_keeps_its_graph() -> None:
             net(nd.ones((1, 2))).backward()
         graphs.append(list(net._compilation.graphs.values()))
     assert graphs[0] and graphs[0] == graphs[1] == graphs[2]
+
+
+def test_a_change_of_attributes_counts_once_for_all_graphs() -> None:
+    class Scaled(gluon.HybridBlock):
+        scale = 1
+
+        def forward(self, x: Any) -> Any:
+            return nd.add_n(*x) * self.scale if isinstance(x, list) else x * self.scale
+
+    net, x = ready(Scaled(), hybridize=True), nd.ones((1,))
+    for scale in (1, 2, 3, 4, 5):
+        net.scale = scale
+        assert [net(each).asscalar() for each in (x, [x, x], [x, x, x])] == [
+            scale, 2 * scale, 3 * scale,
+        ]  # fmt: skip
+    assert len(net._compilation.graphs) == 3
+
+
+def test_other_reasons_to_trace_again_do_not_count_as_changes_of_attributes() -> None:
+    class Doubled(gluon.HybridBlock):
+        def forward(self, x: Any) -> Any:
+            return x * 2
+
+    net = ready(Doubled(), hybridize=True)
+    for _ in range(6):
+        assert net(nd.ones((1,))).asscalar() == 2
+        PROCESS.expire(retrace=True)  # as after a change of the job's size
+    assert net._compilation.graphs

@@ -76,7 +76,7 @@ class Compilation:
     changes : int
         Number of the last calls in which forward changed attributes while it was traced.
     retraces : int
-        Number of traces that followed a change of the block, for a forward of the program.
+        Number of changes of attributes that made the graphs of a program's own forward outdated.
     untraced : bool
         Whether forward raised an error in the trace of the last call.
     """

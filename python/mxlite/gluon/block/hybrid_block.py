@@ -98,7 +98,7 @@ class HybridBlock(Block):
         if bindings is None or is_same(value, before):
             return
         if forwards_itself(self) and stand_ins() is None:
-            bindings.expire(retrace=True)
+            bindings.expire(retrace=True, changed=True)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes for a copy, which makes separate graphs."""
@@ -339,7 +339,9 @@ class HybridBlock(Block):
         self, compiled: Compiled | None, ctx: Context, flat: list[NDArray], layout: Layout
     ) -> Compiled:
         """Return the graph with the current parameters; make it if it is missing or outdated."""
-        if compiled is not None and compiled.binding.retrace and forwards_itself(self):
+        if compiled is not None and compiled.binding.changed and forwards_itself(self):
+            self._clear_cached_op()  # so that the change counts once, and not for each graph
+            compiled = None
             self._compilation.retraces += 1
             if self._compilation.retraces > _MOST_RETRACES:
                 self._compilation.changes = 1

@@ -27,13 +27,15 @@ class Binding:
         True until one of the parameters or blocks changes; never becomes True again.
     retrace : bool
         Whether more than arrays has changed, so that graphs must be traced again.
+    changed : bool
+        Whether the program has set an attribute of one of the blocks.
     """
 
-    __slots__ = ("__weakref__", "retrace", "valid")
+    __slots__ = ("__weakref__", "changed", "retrace", "valid")
 
     def __init__(self, valid: bool = True) -> None:
         self.valid = valid
-        self.retrace = False
+        self.changed = self.retrace = False
 
     def __reduce__(self) -> Any:
         # A parameter has no reference to a copied binding and could not expire it, so copies are
@@ -66,7 +68,7 @@ class Bindings:
                 self._limit = max(8, 2 * len(self._references))
             self._references.append(weakref.ref(binding))
 
-    def expire(self, retrace: bool = False) -> None:
+    def expire(self, retrace: bool = False, changed: bool = False) -> None:
         """Expire all bindings noted here; call this after the owner has changed."""
         if not self._references:
             return
@@ -76,6 +78,7 @@ class Bindings:
                 if binding is not None:
                     binding.valid = False
                     binding.retrace |= retrace
+                    binding.changed |= changed
 
 
 class _Process(Bindings):
