@@ -345,3 +345,23 @@ def test_other_reasons_to_trace_again_do_not_count_as_changes_of_attributes() ->
         assert net(nd.ones((1,))).asscalar() == 2
         PROCESS.expire(retrace=True)  # as after a change of the job's size
     assert net._compilation.graphs
+
+
+@pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybrid"])
+@pytest.mark.parametrize("training", [False, True])
+def test_shapes_are_found_behind_a_change_of_the_mode(training: bool, hybrid: bool) -> None:
+    class Net(gluon.HybridBlock):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = self.params.get("weight", shape=(3, 0), allow_deferred_init=True)
+
+        def hybrid_forward(self, F: Any, x: Any, weight: Any) -> Any:  # noqa: N803
+            with autograd.predict_mode() if training else autograd.train_mode():
+                y = F.Dropout(x, p=0.99)
+            return F.FullyConnected(y, weight, no_bias=True, num_hidden=3)
+
+    net = ready(Net(), "ones", hybridize=hybrid)
+    with autograd.record(train_mode=training):
+        y = net(nd.ones((1, 2)))
+    assert net.weight.shape == (3, 2)
+    assert (y.asnumpy() == 2).all() == training

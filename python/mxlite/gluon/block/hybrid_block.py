@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from ... import _core, symbol
+from ... import _core, autograd, symbol
 from ... import ndarray as nd
 from ...base import (
     ChangedAttributeError,
@@ -421,7 +421,13 @@ class HybridBlock(Block):
 
         specs = [(param.local_shape or (), dtype_name(param.dtype)) for param in params]
         try:
-            shapes, traced = _core.infer_params(trace, self.name, flat, specs)
+            try:
+                shapes, traced = _core.infer_params(trace, self.name, flat, specs)
+            except TracedArrayError:
+                raise
+            except DynamicShapeError:  # forward may change the mode, on which no shape depends
+                with autograd.predict_mode() if autograd.is_training() else autograd.train_mode():
+                    shapes, traced = _core.infer_params(trace, self.name, flat, specs)
         except Exception as error:
             of_shapes = isinstance(error, (ShapeError, DynamicShapeError))
             if of_shapes and sum(not shape_is_known(param.shape) for param in params) < unknown:
