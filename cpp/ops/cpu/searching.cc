@@ -72,12 +72,14 @@ void write_nonzero(const TensorRef& values, std::span<const int64_t> counts,
     run_shares(static_cast<int>(counts.size()), [&](int64_t part) {
       const auto own = counts.subspan(0, static_cast<size_t>(part));
       int64_t at = std::accumulate(own.begin(), own.end(), int64_t{0});
+      const int64_t last = at + counts[static_cast<size_t>(part)];
       const T* const data = values.as<T>();
       const int64_t end = first_of_part(size, part + 1, counts.size());
       int64_t begin = first_of_part(size, part, counts.size());
       while (begin < end) {  // one row, or the part's share of it
         const int64_t row = begin / inner, stop = std::min(end, (row + 1) * inner);
-        const int64_t count = count_run(data + begin, stop - begin);
+        // Limited, because another thread may have written to the array since it was counted.
+        const int64_t count = std::min(count_run(data + begin, stop - begin), last - at);
         write_positions(data + row * inner, begin - row * inner, stop - row * inner, count,
                         axes[axes.size() - 1] + at);
         int64_t rest = row;
@@ -118,10 +120,15 @@ void count_integers(const TensorRef& values, int64_t bins, int64_t* counts) {
   constexpr int64_t kTables = 2;
   const int64_t size = values.size();
   std::fill_n(counts, bins, 0);
+  // Skips other values, which another Python thread may have written since `bins` was chosen.
+  const auto count = [bins](int64_t* table, auto value) {
+    if (const auto bin = static_cast<uint64_t>(value); bin < static_cast<uint64_t>(bins))
+      ++table[bin];
+  };
   dispatch_integer(values.dtype, [&]<class T>(T) {
     const T* const data = values.as<T>();
     if (bins * 8 > size) {
-      for (int64_t i = 0; i < size; ++i) ++counts[static_cast<int64_t>(data[i])];
+      for (int64_t i = 0; i < size; ++i) count(counts, data[i]);
       return;
     }
     const int threads = threads_for(static_cast<double>(size) * kNanoseconds);
@@ -130,7 +137,7 @@ void count_integers(const TensorRef& values, int64_t bins, int64_t* counts) {
       int64_t* const own = tables.data() + part * kTables * bins;
       const int64_t end = size * (part + 1) / threads;
       for (int64_t i = size * part / threads; i < end; ++i)
-        ++own[i % kTables * bins + static_cast<int64_t>(data[i])];
+        count(own + i % kTables * bins, data[i]);
     });
     for (int64_t i = 0; i < threads * kTables * bins; ++i)
       counts[i % bins] += tables[static_cast<size_t>(i)];
