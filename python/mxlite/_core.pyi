@@ -118,7 +118,7 @@ class NDArray:
         """Make this object refer to the other's memory."""
         ...
 
-    def _basic_index(self, items: list, may_view: bool) -> NDArray:
+    def _basic_index(self, items: list[Any], may_view: bool) -> NDArray:
         """The elements that a number, slice or None for each axis select; adjacent ones share memory if `may_view`."""
         ...
 

@@ -226,6 +226,7 @@ def _pybind_signature(member: Any, name: str) -> str:
     text = re.sub(r"-> numpy\.ndarray(\[[^\]]*\])?", "-> np.ndarray[Any, Any]", text)
     text = re.sub(r"numpy\.ndarray(\[[^\]]*\])?|numpy\.typing\.\w+(\[[^\]]*\])?", "Any", text)
     text = re.sub(r"\btuple\b(?!\[)", "tuple[int, ...]", text)
+    text = re.sub(r"\blist\b(?!\[)", "list[Any]", text)
     # pybind11 spells the method's own class; stubs say self.
     return re.sub(r"\((self|arg0): NDArray", "(self", text)
 
