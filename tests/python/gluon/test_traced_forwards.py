@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import warnings
+from pathlib import Path
 from typing import Any
 
 import mxlite as mx
@@ -234,6 +235,22 @@ def test_a_forward_of_its_own_may_delete_attributes() -> None:
     net = ready(Once(), hybridize=True)
     assert [net(nd.ones((1,))).asscalar() for _ in range(3)] == [10, 1, 1]
     assert net._compilation.graphs
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_a_forward_that_keeps_a_result_can_be_exported(calls: int, tmp_path: Path) -> None:
+    class Attention(gluon.HybridBlock):
+        def forward(self, x: Any) -> Any:
+            self.weights = nd.softmax(x)
+            return self.weights * x
+
+    net, x = ready(Attention(), hybridize=True), nd.array([[1, 2]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = [net(x).asnumpy() for _ in range(calls)][-1]
+    net.export(str(tmp_path / "net"))
+    found = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"])(x)
+    np.testing.assert_allclose(found.asnumpy(), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("generator", [random, np.random], ids=["random", "numpy"])

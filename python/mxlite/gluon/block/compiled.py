@@ -65,6 +65,8 @@ class Compilation:
         the number of arrays that it takes.
     dynamic : tuple or None
         Context, layout and specs of a call whose graph had shapes that depend on values.
+    eager : tuple or None
+        The same of a call that ran operator by operator, while later calls may be traced.
     numpy : bool
         Whether the last trace had ``mx.np`` arrays.
     failed : str
@@ -82,8 +84,8 @@ class Compilation:
     """
 
     __slots__ = (
-        "_has_sparse", "_sparse_binding", "dynamic", "failed", "fast", "flags", "graphs", "numpy",
-        "changes", "owner", "resolved", "retraces", "untraced",
+        "_has_sparse", "_sparse_binding", "changes", "dynamic", "eager", "failed", "fast", "flags",
+        "graphs", "numpy", "owner", "resolved", "retraces", "untraced",
     )  # fmt: skip
 
     def __init__(self, flags: dict[str, Any]) -> None:
@@ -104,6 +106,11 @@ class Compilation:
         self.graphs: dict[tuple[Context, Layout], Compiled] = {}
         self.fast: tuple[Any, Binding, int] | None = None
         self.dynamic: tuple[Context, Layout, list[Any]] | None = None
+        self.eager: tuple[Context, Layout, list[Any]] | None = None
+
+    def last_eager(self) -> tuple[Context, Layout, list[Any]] | None:
+        """Return context, layout and specs of a call that ran operator by operator."""
+        return self.dynamic or self.eager
 
     def last(self) -> tuple[tuple[Context, Layout], Compiled] | None:
         """Return the key and the graph that were added last."""

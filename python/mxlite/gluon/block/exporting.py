@@ -97,8 +97,8 @@ class _Forward:
         elif last is not None:
             (self._ctx, self._layout), compiled = last
             specs = compiled.graph.signature
-        elif compilation.dynamic is not None:
-            self._ctx, self._layout, specs = compilation.dynamic
+        elif (eager := compilation.last_eager()) is not None:
+            self._ctx, self._layout, specs = eager
         if specs is None:
             failed = compilation.failed
             reason = f"; its last call failed: {failed}" if failed else "."
@@ -213,7 +213,7 @@ class CachedGraph:
         """Return the inputs' variables and the symbol of the last call."""
         if block is None:
             return self
-        if block._compilation.last() is None and block._compilation.dynamic is None:
+        if block._compilation.last() is None and block._compilation.last_eager() is None:
             return ()
         forward = _Forward(block)
         return forward.variables(), exported_symbol(block)[0]

@@ -286,7 +286,7 @@ class HybridBlock(Block):
         if isinstance(reason, ChangedAttributeError):
             self._compilation.changes += 1
             if self._compilation.changes == 1:  # it may have made what later calls only read
-                self._compilation.dynamic = None
+                self._compilation.eager, self._compilation.dynamic = self._compilation.dynamic, None
                 return outputs
         warnings.warn(
             f"{self.name}: forward cannot be traced, so the hybridized block runs operator by "
