@@ -205,7 +205,7 @@ class NDArray:
     def arccos(
         self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
     ) -> NDArray:
-        """Inverse cosine."""
+        """Inverse cosine, in radians."""
         ...
 
     def arccosh(
@@ -217,7 +217,7 @@ class NDArray:
     def arcsin(
         self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
     ) -> NDArray:
-        """Inverse sine."""
+        """Inverse sine, in radians."""
         ...
 
     def arcsinh(
@@ -229,7 +229,7 @@ class NDArray:
     def arctan(
         self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
     ) -> NDArray:
-        """Inverse tangent."""
+        """Inverse tangent, in radians."""
         ...
 
     def arctanh(
@@ -250,16 +250,16 @@ class NDArray:
         Parameters
         ----------
         axis : int | None, default None
-            Axis to search; None searches the flattened array.
+            Axis that is searched; None searches the flattened array.
         keepdims : bool, default False
-            Keep the searched axis with length 1.
+            Whether the searched axis stays, with length 1.
         """
         ...
 
     def argmax_channel(
         self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
     ) -> NDArray:
-        """argmax over axis 1."""
+        """Index of the first largest value along axis 1."""
         ...
 
     def argmin(
@@ -274,9 +274,9 @@ class NDArray:
         Parameters
         ----------
         axis : int | None, default None
-            Axis to search; None searches the flattened array.
+            Axis that is searched; None searches the flattened array.
         keepdims : bool, default False
-            Keep the searched axis with length 1.
+            Whether the searched axis stays, with length 1.
         """
         ...
 
@@ -288,16 +288,16 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """Indices that sort along one axis; equal values keep their order.
+        """Returns the indices that sort data along one axis; equal values keep their order.
 
         Parameters
         ----------
         axis : int | None, default -1
-            Axis that is sorted; None flattens.
+            Axis that is sorted; None sorts the flattened array.
         is_ascend : bool, default True
-            Smallest first.
+            Whether the order is ascending.
         dtype : DTypeLike, default float32
-            Type of the indices.
+            Element type of the indices.
         """
         ...
 
@@ -349,14 +349,14 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """data repeated along some axes.
+        """Repeats data along axes of length 1.
 
         Parameters
         ----------
         axis : int | Sequence[int], default ()
-            Axes of length 1 to repeat.
+            Axes of length 1 along which data is repeated.
         size : int | Sequence[int], default ()
-            New lengths of these axes.
+            New length of each axis in axis.
         """
         ...
 
@@ -389,7 +389,7 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """data limited to [a_min, a_max]; a NaN stays.
+        """Clips data to [a_min, a_max]; NaN stays NaN.
 
         Parameters
         ----------
@@ -433,7 +433,7 @@ class NDArray:
     def degrees(
         self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
     ) -> NDArray:
-        """Radians to degrees."""
+        """Converts radians to degrees."""
         ...
 
     def depth_to_space(
@@ -442,7 +442,7 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """Moves blocks of channels to blocks of height and width.
+        """Rearranges channels to blocks of height and width.
 
         Parameters
         ----------
@@ -468,16 +468,16 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """A diagonal of an array; of a vector, the matrix that has it as diagonal.
+        """Returns a diagonal of an array, or for a vector the matrix with this vector on a diagonal.
 
         Parameters
         ----------
         k : int, default 0
-            Diagonal: above the main one for k > 0, below for k < 0.
+            Diagonal: positive above the main diagonal, negative below it, 0 the main diagonal.
         axis1 : int, default 0
-            Axis of the rows; for 2 or more dimensions.
+            Axis of the rows; ignored for a vector.
         axis2 : int, default 1
-            Axis of the columns; for 2 or more dimensions.
+            Axis of the columns; ignored for a vector.
         """
         ...
 
@@ -499,13 +499,13 @@ class NDArray:
     def expm1(
         self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
     ) -> NDArray:
-        """exp(data) - 1, exact near 0."""
+        """exp(data) - 1, accurate near 0."""
         ...
 
     def fix(
         self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
     ) -> NDArray:
-        """Integer part, towards zero."""
+        """Rounds toward 0 to an integer."""
         ...
 
     def flatten(self, inplace: bool = False) -> NDArray:
@@ -518,12 +518,12 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """Reverses the order of elements along some axes.
+        """Reverses the order of elements along the given axes.
 
         Parameters
         ----------
         axis : int | Sequence[int]
-            Axes to reverse.
+            Axes along which the order is reversed.
         """
         ...
 
@@ -558,7 +558,7 @@ class NDArray:
     def log1p(
         self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
     ) -> NDArray:
-        """log(1 + data), exact near 0."""
+        """log(1 + data), accurate near 0."""
         ...
 
     def log2(
@@ -584,11 +584,11 @@ class NDArray:
         axis : int, default -1
             Axis that is normalized.
         temperature : float | None, default None
-            Divisor of data; None is 1.
+            Number that data is divided by; None is 1.
         dtype : DTypeLike | None, default None
-            Output's dtype; None keeps data's.
+            Element type of the output; None means that of data.
         use_length : bool, default False
-            Take the input length.
+            Whether length is given.
         """
         ...
 
@@ -600,16 +600,16 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """Largest value over axes; NaN if there is one.
+        """Largest value along axes; NaN if any value is NaN.
 
         Parameters
         ----------
         axis : int | Sequence[int] | None, default None
-            Axes that disappear; None or () means all.
+            Axes that are reduced; None or () means all.
         keepdims : bool, default False
-            Keep reduced axes with length 1.
+            Whether reduced axes stay, with length 1.
         exclude : bool, default False
-            Reduce all axes but those in axis.
+            Whether to reduce all axes except those in axis.
         """
         ...
 
@@ -634,16 +634,16 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """Smallest value over axes; NaN if there is one.
+        """Smallest value along axes; NaN if any value is NaN.
 
         Parameters
         ----------
         axis : int | Sequence[int] | None, default None
-            Axes that disappear; None or () means all.
+            Axes that are reduced; None or () means all.
         keepdims : bool, default False
-            Keep reduced axes with length 1.
+            Whether reduced axes stay, with length 1.
         exclude : bool, default False
-            Reduce all axes but those in axis.
+            Whether to reduce all axes except those in axis.
         """
         ...
 
@@ -655,16 +655,16 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """Product over axes; NaN counts as 1.
+        """Product of the elements along axes; NaN counts as 1.
 
         Parameters
         ----------
         axis : int | Sequence[int] | None, default None
-            Axes that disappear; None or () means all.
+            Axes that are reduced; None or () means all.
         keepdims : bool, default False
-            Keep reduced axes with length 1.
+            Whether reduced axes stay, with length 1.
         exclude : bool, default False
-            Reduce all axes but those in axis.
+            Whether to reduce all axes except those in axis.
         """
         ...
 
@@ -676,16 +676,16 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """Sum over axes; NaN counts as 0.
+        """Sum of the elements along axes; NaN counts as 0.
 
         Parameters
         ----------
         axis : int | Sequence[int] | None, default None
-            Axes that disappear; None or () means all.
+            Axes that are reduced; None or () means all.
         keepdims : bool, default False
-            Keep reduced axes with length 1.
+            Whether reduced axes stay, with length 1.
         exclude : bool, default False
-            Reduce all axes but those in axis.
+            Whether to reduce all axes except those in axis.
         """
         ...
 
@@ -703,18 +703,18 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """Norm of the elements along axes, taken as one vector.
+        """Vector norm of the elements along the given axes.
 
         Parameters
         ----------
         ord : int, default 2
-            1: sum of absolute values; 2: Euclidean.
+            Order of the norm: 1 is the sum of absolute values, 2 the Euclidean norm.
         axis : int | Sequence[int] | None, default None
-            Axes that disappear; None means all.
+            Axes that are reduced; None means all.
         out_dtype : DTypeLike | None, default None
-            None keeps data's dtype.
+            Element type of the result; None means that of data.
         keepdims : bool, default False
-            Keep reduced axes with length 1.
+            Whether reduced axes stay, with length 1.
         """
         ...
 
@@ -727,18 +727,18 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """on_value at every index along a new last axis, off_value elsewhere; an index outside gives off_value only.
+        """One-hot vectors along a new last axis: on_value at the index, off_value elsewhere. An index outside of the axis gives only off_value.
 
         Parameters
         ----------
         depth : int
             Length of the new last axis.
         on_value : float, default 1
-            Value at the index.
+            Value at the position of the index.
         off_value : float, default 0
-            Value everywhere else.
+            Value at all other positions.
         dtype : DTypeLike, default float32
-            Type of the output.
+            Element type of the output.
         """
         ...
 
@@ -748,12 +748,12 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """Ones of data's shape and dtype.
+        """Array of ones with the shape and dtype of data.
 
         Parameters
         ----------
         dtype : DTypeLike | None, default None
-            Accepted and without effect, as in 1.x: the result has data's.
+            Has no effect, as in MXNet 1.x: the output has the dtype of data.
         """
         ...
 
@@ -765,16 +765,16 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """Adds elements before and after every axis: a constant, the edge or a mirror image.
+        """Adds elements before and after each axis: a constant, the nearest element or a mirror image.
 
         Parameters
         ----------
         mode : Literal['constant', 'edge', 'reflect']
-            What the new elements are.
+            Values of the new elements: constant: constant_value; edge: the nearest element of data; reflect: elements mirrored at the first and last element.
         pad_width : int | Sequence[int | None] | None
-            Elements added before and after, for every axis: (b1, a1, b2, a2, ...).
+            Number of elements added before and after each axis: (before_0, after_0, before_1, after_1, ...).
         constant_value : float, default 0
-            Value of mode constant.
+            Value of new elements in mode 'constant'.
         """
         ...
 
@@ -787,16 +787,16 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """One element along an axis for every position of the other axes.
+        """Picks one element along an axis for each position of the other axes.
 
         Parameters
         ----------
         axis : int, default -1
-            Axis along which is picked.
+            Axis that elements are picked from.
         keepdims : bool, default False
-            Keep the axis with length 1.
+            Whether the axis stays, with length 1.
         mode : Literal['clip', 'wrap'], default clip
-            Indices outside: clip to the ends or wrap around.
+            How indices outside of the axis are treated: clip to its ends, or wrap around.
         """
         ...
 
@@ -808,23 +808,23 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """Product over axes.
+        """Product of the elements along axes.
 
         Parameters
         ----------
         axis : int | Sequence[int] | None, default None
-            Axes that disappear; None or () means all.
+            Axes that are reduced; None or () means all.
         keepdims : bool, default False
-            Keep reduced axes with length 1.
+            Whether reduced axes stay, with length 1.
         exclude : bool, default False
-            Reduce all axes but those in axis.
+            Whether to reduce all axes except those in axis.
         """
         ...
 
     def radians(
         self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
     ) -> NDArray:
-        """Degrees to radians."""
+        """Converts degrees to radians."""
         ...
 
     def rcbrt(
@@ -852,14 +852,14 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """Repeats every element along one axis.
+        """Repeats each element along one axis.
 
         Parameters
         ----------
         repeats : int
-            How often every element occurs.
+            How many times each element is repeated.
         axis : int | None, default None
-            Axis of the repetition; None flattens the array.
+            Axis along which elements are repeated; None repeats the elements of the flattened array.
         """
         ...
 
@@ -881,31 +881,31 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """Reshapes lhs to the shape of rhs, or a range of its axes to a range of rhs's.
+        """Reshapes lhs to the shape of rhs, or a range of axes of lhs to the lengths of a range of axes of rhs.
 
         Parameters
         ----------
         lhs_begin : int | None, default None
-            First axis of lhs to replace.
+            First axis of lhs that is replaced; None: the first.
         lhs_end : int | None, default None
-            End of the axes of lhs to replace.
+            Axis after the last one of lhs that is replaced; None: the number of axes.
         rhs_begin : int | None, default None
-            First axis of rhs to take.
+            First axis of rhs whose length is used; None: the first.
         rhs_end : int | None, default None
-            End of the axes of rhs to take.
+            Axis after the last one of rhs whose length is used; None: the number of axes.
         """
         ...
 
     def rint(
         self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
     ) -> NDArray:
-        """Nearest integer; halves downwards."""
+        """Rounds to the nearest integer; halves are rounded down."""
         ...
 
     def round(
         self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
     ) -> NDArray:
-        """Nearest integer; halves away from zero."""
+        """Rounds to the nearest integer; halves are rounded away from 0."""
         ...
 
     def rsqrt(
@@ -922,7 +922,7 @@ class NDArray:
     def shape_array(
         self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
     ) -> NDArray:
-        """The shape of an array as int64 numbers."""
+        """Returns the shape of an array as an int64 array."""
         ...
 
     def sigmoid(
@@ -934,7 +934,7 @@ class NDArray:
     def sign(
         self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
     ) -> NDArray:
-        """-1, 0 or 1 by the sign of data; a NaN stays."""
+        """-1, 0 or 1 by the sign of data; NaN stays NaN."""
         ...
 
     def sin(
@@ -957,7 +957,7 @@ class NDArray:
     def size_array(
         self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
     ) -> NDArray:
-        """The number of elements of an array, int64."""
+        """Returns the number of elements of an array as an int64 array."""
         ...
 
     def slice(
@@ -968,16 +968,16 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """The part of an array between begin and end, with steps.
+        """Returns the slice begin:end:step of an array, along each axis.
 
         Parameters
         ----------
         begin : int | Sequence[int | None] | None
-            First index per axis; None: from the start.
+            First index along each axis; None: the start, or the end if step is negative.
         end : int | Sequence[int | None] | None
-            End index per axis; None: to the end.
+            Index after the last one along each axis; None: the end, or the start if step is negative.
         step : int | Sequence[int | None] | None, default ()
-            Step per axis; negative walks backwards.
+            Step along each axis, negative for reversed order; () and None are 1.
         """
         ...
 
@@ -997,7 +997,7 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """The part of an array between two indices of one axis.
+        """Returns the slice begin:end of an array along one axis.
 
         Parameters
         ----------
@@ -1006,7 +1006,7 @@ class NDArray:
         begin : int
             First index.
         end : int | None
-            End index; None: to the end.
+            Index after the last one; None: the end.
         """
         ...
 
@@ -1017,12 +1017,12 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """Cuts data to the lengths of shape_like.
+        """Cuts data to the lengths of shape_like, from the start of each axis.
 
         Parameters
         ----------
         axes : int | Sequence[int], default ()
-            Axes cut to shape_like's length; empty: all of them.
+            Axes that are cut to the lengths of shape_like; () is all axes.
         """
         ...
 
@@ -1043,11 +1043,11 @@ class NDArray:
         axis : int, default -1
             Axis that is normalized.
         temperature : float | None, default None
-            Divisor of data; None is 1.
+            Number that data is divided by; None is 1.
         dtype : DTypeLike | None, default None
-            Output's dtype; None keeps data's.
+            Element type of the output; None means that of data.
         use_length : bool, default False
-            Take the input length.
+            Whether length is given.
         """
         ...
 
@@ -1068,11 +1068,11 @@ class NDArray:
         axis : int, default -1
             Axis that is normalized.
         temperature : float | None, default None
-            Divisor of data; None is 1.
+            Number that data is divided by; None is 1.
         dtype : DTypeLike | None, default None
-            Output's dtype; None keeps data's.
+            Element type of the output; None means that of data.
         use_length : bool, default False
-            Take the input length.
+            Whether length is given.
         """
         ...
 
@@ -1083,14 +1083,14 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """Sorted values along one axis; NaN counts as the largest.
+        """Returns the values sorted along one axis; NaN counts as the largest value.
 
         Parameters
         ----------
         axis : int | None, default -1
-            Axis that is sorted; None flattens.
+            Axis that is sorted; None sorts the flattened array.
         is_ascend : bool, default True
-            Smallest first.
+            Whether the order is ascending.
         """
         ...
 
@@ -1100,7 +1100,7 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """Moves blocks of height and width to channels.
+        """Rearranges blocks of height and width to channels.
 
         Parameters
         ----------
@@ -1122,11 +1122,11 @@ class NDArray:
         Parameters
         ----------
         num_outputs : int
-            Number of equal parts.
+            Number of equal parts that the axis is split into.
         axis : int, default 1
             Axis that is split.
         squeeze_axis : bool, default False
-            Remove the axis, which then has length 1 in every part.
+            Whether to remove the split axis from each part, where it must have length 1.
         """
         ...
 
@@ -1163,16 +1163,16 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """Sum over axes.
+        """Sum of the elements along axes.
 
         Parameters
         ----------
         axis : int | Sequence[int] | None, default None
-            Axes that disappear; None or () means all.
+            Axes that are reduced; None or () means all.
         keepdims : bool, default False
-            Keep reduced axes with length 1.
+            Whether reduced axes stay, with length 1.
         exclude : bool, default False
-            Reduce all axes but those in axis.
+            Whether to reduce all axes except those in axis.
         """
         ...
 
@@ -1183,14 +1183,14 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """Exchanges two axes.
+        """Exchanges two axes of an array.
 
         Parameters
         ----------
         dim1 : int, default 0
-            First axis.
+            First axis that is exchanged.
         dim2 : int, default 0
-            Second axis.
+            Second axis that is exchanged.
         """
         ...
 
@@ -1202,14 +1202,14 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """The slices of a that indices name along one axis.
+        """Takes the slices of a at the given indices along one axis.
 
         Parameters
         ----------
         axis : int, default 0
-            Axis along which is taken.
+            Axis that slices are taken from.
         mode : Literal['clip', 'wrap', 'raise'], default clip
-            Indices outside: clip to the ends, wrap around, or raise an error.
+            How indices outside of the axis are treated: clip to its ends, wrap around, or raise an error.
         """
         ...
 
@@ -1231,12 +1231,12 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """Repeats the whole array along every axis.
+        """Repeats the whole array along each axis.
 
         Parameters
         ----------
         reps : int | Sequence[int]
-            How often the array is repeated along every axis.
+            How many times the array is repeated along each axis.
         """
         ...
 
@@ -1258,20 +1258,20 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray | Any:
-        """The k largest or smallest values along one axis, sorted.
+        """Returns the k largest or smallest values along one axis, or their indices, in order.
 
         Parameters
         ----------
         axis : int | None, default -1
-            Axis that is searched; None flattens.
+            Axis that is searched; None searches the flattened array.
         k : int, default 1
-            How many elements; below 1: all, sorted.
+            Number of elements; 0 or less: all elements.
         ret_typ : Literal['indices', 'value', 'mask', 'both'], default indices
-            indices, value, a mask of data's shape, or both values and indices.
+            What is returned: indices, values, both (values, then indices), or a mask of data's shape with 1 at the selected elements.
         is_ascend : bool, default False
-            Take the smallest elements.
+            Whether to select the smallest elements, in ascending order.
         dtype : DTypeLike, default float32
-            Type of the indices.
+            Element type of the indices.
         """
         ...
 
@@ -1286,7 +1286,7 @@ class NDArray:
     def trunc(
         self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
     ) -> NDArray:
-        """Integer part, towards zero."""
+        """Rounds toward 0 to an integer."""
         ...
 
     def wait_to_read(self) -> None:
@@ -1305,12 +1305,12 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """Zeros of data's shape and dtype.
+        """Array of zeros with the shape and dtype of data.
 
         Parameters
         ----------
         dtype : DTypeLike | None, default None
-            Accepted and without effect, as in 1.x: the result has data's.
+            Has no effect, as in MXNet 1.x: the output has the dtype of data.
         """
         ...
 

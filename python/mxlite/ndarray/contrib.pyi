@@ -17,12 +17,12 @@ def AdaptiveAvgPooling2D(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Average pooling to a given height and width.
+    """Average pooling with windows chosen so that the output has a given height and width.
 
     Parameters
     ----------
     output_size : int | Sequence[int], default ()
-        Height and width; one number for both; empty is 1.
+        Height and width of the output; one number is used for both, () is 1.
     """
     ...
 
@@ -49,23 +49,23 @@ def BatchNormWithReLU(
     Parameters
     ----------
     eps : float, default 0.001
-        Added to the variance.
+        Added to the variance so that the divisor is not 0.
     momentum : float, default 0.9
-        Running statistics: running * m + batch * (1 - m).
+        Weight of the old value in running statistics: running = momentum * running + (1 - momentum) * batch.
     fix_gamma : bool, default True
-        Use 1 for gamma; its gradient is 0.
+        Whether gamma is taken as 1 and gets gradient 0.
     use_global_stats : bool, default False
-        Use the running statistics in training.
+        Whether training also normalizes by moving_mean and moving_var and does not update them.
     output_mean_var : bool, default False
-        Also return mean and inverse standard deviation.
+        Whether to also return the mean and the inverse standard deviation of each channel.
     axis : int, default 1
         Axis of the channels.
     cudnn_off : bool, default False
-        Accepted for compatibility, without effect.
+        Has no effect; accepted for compatibility with MXNet 1.x.
     min_calib_range : float | None, default None
-        Accepted, used by quantized models only.
+        Low end of the output's range; used only by quantized models.
     max_calib_range : float | None, default None
-        Accepted, used by quantized models only.
+        High end of the output's range; used only by quantized models.
     """
     ...
 
@@ -84,22 +84,22 @@ def BilinearResize2D(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Bilinear interpolation to another height and width.
+    """Resizes images by bilinear interpolation.
 
     Parameters
     ----------
     height : int, default 1
-        Height of the output, for mode size.
+        Height of the output in mode 'size'.
     width : int, default 1
-        Width of the output, for mode size.
+        Width of the output in mode 'size'.
     scale_height : float | None, default None
-        Factor of the height; replaces height.
+        Factor of data's height, in place of height.
     scale_width : float | None, default None
-        Factor of the width; replaces width.
+        Factor of data's width, in place of width.
     mode : Literal['like', 'odd_scale', 'size', 'to_even_down', 'to_even_up', 'to_odd_down', 'to_odd_up'], default size
-        How the size of the output is determined.
+        How the output's size is chosen: size: by height and width or the scales; like: that of like; odd_scale: size * scale, or (size - 1) * scale + 1 for odd sizes; to_even_down and so on: the nearest even or odd size.
     align_corners : bool, default True
-        Corner pixels keep their place; otherwise pixels are areas.
+        Whether the centers of data's corner pixels stay at the corners; False aligns the outer edges of pixels instead.
     """
     ...
 
@@ -114,16 +114,16 @@ def CTCLoss(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """Connectionist temporal classification loss of every sequence of a batch.
+    """Connectionist temporal classification loss of every sequence of a batch; data holds scores before softmax.
 
     Parameters
     ----------
     use_data_lengths : bool, default False
-        Take the input data_lengths.
+        Whether data_lengths, the number of steps of each sequence, is given; otherwise all steps count.
     use_label_lengths : bool, default False
-        Take the input label_lengths.
+        Whether label_lengths, the number of labels of each sequence, is given; otherwise labels end at the first 0 (blank_label 'first') or -1 ('last').
     blank_label : Literal['first', 'last'], default first
-        Class of the blank: 0 or the last one.
+        Class that is the blank: class 0 or the last class.
     """
     ...
 
@@ -146,30 +146,30 @@ def DeformableConvolution(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Convolution whose window's elements are moved by offset.
+    """2-D convolution whose window elements are each moved by the (y, x) in offset, with bilinear interpolation.
 
     Parameters
     ----------
     kernel : int | Sequence[int]
         Height and width of the window.
     stride : int | Sequence[int], default ()
-        Step of the window; 1 where empty.
+        Step of the window along each spatial axis; () is 1.
     dilate : int | Sequence[int], default ()
-        Distance between the window's elements; 1 where empty.
+        Distance between adjacent elements of the window along each spatial axis; () is 1.
     pad : int | Sequence[int], default ()
-        Zeros added on both sides; 0 where empty.
+        Number of zeros added at both ends of each spatial axis; () is 0.
     num_filter : int
         Number of output channels.
     num_group : int, default 1
-        Number of groups that channels are divided into.
+        Number of groups that the channels are divided into; each group is convolved separately.
     num_deformable_group : int, default 1
-        Number of groups of channels with offsets of their own.
+        Number of groups of channels of data that have separate offsets.
     workspace : int, default 1024
-        Accepted for compatibility, without effect.
+        Has no effect; accepted for compatibility with MXNet 1.x.
     no_bias : bool, default False
-        Take no bias input.
+        Whether to omit the input bias.
     layout : Literal['NCW', 'NWC', 'NCHW', 'NHWC', 'NCDHW', 'NDHWC'] | None, default None
-        NCHW or None.
+        Order of data's dimensions; only NCHW, which None also means.
     """
     ...
 
@@ -189,26 +189,26 @@ def DeformablePSROIPooling(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """PSROIPooling by bilinear samples, with bins moved by trans.
+    """PSROIPooling with bilinear samples, whose bins are moved by the offsets in trans.
 
     Parameters
     ----------
     spatial_scale : float
-        Size of data relative to the image that rois refer to.
+        Factor that converts coordinates of rois to pixels of data, such as 1 / stride.
     output_dim : int
-        Channels of the output.
+        Number of channels of the output.
     group_size : int
-        data has output_dim * group_size^2 channels.
+        Number of groups along height and width: data has output_dim * group_size^2 channels.
     pooled_size : int
-        Height and width of the output.
+        Height and width of the output: the number of bins along each axis.
     part_size : int, default 0
         Height and width of trans; 0 is pooled_size.
     sample_per_part : int, default 1
-        Samples per bin and axis.
+        Number of samples of each bin along each axis.
     trans_std : float, default 0
-        Unit of trans, relative to the size of the region.
+        Factor of trans; a bin moves by trans * trans_std times the size of its region.
     no_trans : bool, default False
-        Take no trans input: bins stay in place.
+        Whether to omit the input trans, so that bins are not moved.
     """
     ...
 
@@ -233,32 +233,32 @@ def ModulatedDeformableConvolution(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Convolution whose window's elements are moved by offset and multiplied by mask.
+    """2-D convolution whose window elements are each moved by the (y, x) in offset, with bilinear interpolation, and multiplied by mask.
 
     Parameters
     ----------
     kernel : int | Sequence[int]
         Height and width of the window.
     stride : int | Sequence[int], default ()
-        Step of the window; 1 where empty.
+        Step of the window along each spatial axis; () is 1.
     dilate : int | Sequence[int], default ()
-        Distance between the window's elements; 1 where empty.
+        Distance between adjacent elements of the window along each spatial axis; () is 1.
     pad : int | Sequence[int], default ()
-        Zeros added on both sides; 0 where empty.
+        Number of zeros added at both ends of each spatial axis; () is 0.
     num_filter : int
         Number of output channels.
     num_group : int, default 1
-        Number of groups that channels are divided into.
+        Number of groups that the channels are divided into; each group is convolved separately.
     num_deformable_group : int, default 1
-        Number of groups of channels with offsets of their own.
+        Number of groups of channels of data that have separate offsets.
     workspace : int, default 1024
-        Accepted for compatibility, without effect.
+        Has no effect; accepted for compatibility with MXNet 1.x.
     no_bias : bool, default False
-        Take no bias input.
+        Whether to omit the input bias.
     im2col_step : int, default 64
-        Accepted for compatibility, without effect.
+        Has no effect; accepted for compatibility with MXNet 1.x.
     layout : Literal['NCW', 'NWC', 'NCHW', 'NHWC', 'NCDHW', 'NDHWC'] | None, default None
-        NCHW or None.
+        Order of data's dimensions; only NCHW, which None also means.
     """
     ...
 
@@ -276,24 +276,24 @@ def MultiBoxDetection(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Detections (class, probability, box) by falling probability; suppressed ones have class -1, rows without a detection are -1.
+    """Returns detections as rows (class, probability, xmin, ymin, xmax, ymax) in descending order of probability. Suppressed detections have class -1; rows without a detection are filled with -1.
 
     Parameters
     ----------
     clip : bool, default True
-        Cut boxes at the border of the image.
+        Whether to clip boxes to the image, [0, 1].
     threshold : float, default 0.01
-        Detections with a smaller probability are dropped.
+        Smallest probability of a detection; others are dropped.
     background_id : int, default 0
-        Not used: class 0 is the background, as in 1.x.
+        Has no effect: class 0 is always the background, as in MXNet 1.x.
     nms_threshold : float, default 0.5
-        A detection whose overlap with a better one reaches this is suppressed; not above 0 or above 1: none, and no order.
+        Detections whose intersection over union with a more probable one is at least this value are suppressed; outside of (0, 1], detections are neither suppressed nor sorted.
     force_suppress : bool, default False
-        Detections of different classes compete too.
+        Whether detections also suppress detections of other classes.
     variances : float | Sequence[float], default (0.1, 0.1, 0.2, 0.2)
-        Factors of the four location predictions.
+        Factors of the four predictions of an anchor: center x, center y, width, height.
     nms_topk : int, default -1
-        How many detections are compared at most; below 1: all.
+        Largest number of detections that are compared; 0 or less: all.
     """
     ...
 
@@ -307,20 +307,20 @@ def MultiBoxPrior(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Anchors around every position of a feature map, (1, anchors, 4): one per size and one per further ratio. Only the shape of data counts.
+    """Returns anchor boxes (xmin, ymin, xmax, ymax), relative to the image, around each position of a feature map: one for each size with the first ratio, and one for each further ratio with the first size. Only the shape of data is used.
 
     Parameters
     ----------
     sizes : float | Sequence[float], default (1,)
-        Heights of the boxes; all with the first ratio.
+        Sizes of the boxes relative to the image; a box has the height size / sqrt(ratio).
     ratios : float | Sequence[float], default (1,)
-        Width by height; all with the first size.
+        Ratios of width to height of the boxes.
     clip : bool, default False
-        Cut boxes at the border of the image.
+        Whether to clip boxes to the image, [0, 1].
     steps : float | Sequence[float], default (-1, -1)
-        Distances (y, x) of the boxes; not above 0: one per position.
+        Distances (y, x) of adjacent positions, relative to the image; 0 or less: 1 / height and 1 / width of data.
     offsets : float | Sequence[float], default (0.5, 0.5)
-        Middle (y, x) of the first box, in steps.
+        Center (y, x) of the boxes at the first position, in units of steps.
     """
     ...
 
@@ -337,22 +337,22 @@ def MultiBoxTarget(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> list[NDArray]:
-    """Location targets, their mask and class targets of every anchor. Labels are rows (class, box, ...); class -1 ends them. Class target 0 is the background.
+    """Returns location targets, their mask and class targets of each anchor. label has rows (class, xmin, ymin, xmax, ymax, ...); the first row with class -1 ends the labels. Class target 0 is the background, and class c has target c + 1.
 
     Parameters
     ----------
     overlap_threshold : float, default 0.5
-        An anchor with a larger overlap with a label is positive.
+        Anchors whose intersection over union with a label is larger than this value are positive.
     ignore_label : float, default -1
-        Class target of anchors that do not count.
+        Class target of anchors that the loss must ignore.
     negative_mining_ratio : float, default -1
-        How many negative anchors count per positive one; not above 0: all.
+        Largest number of negative anchors for each positive one; 0 or less: all anchors without a label are negative.
     negative_mining_thresh : float, default 0.5
-        Only anchors with a smaller overlap are mined.
+        Only anchors whose largest intersection over union is below this value can be chosen as negative.
     minimum_negative_samples : int, default 0
-        How many negative anchors are mined at least.
+        Smallest number of negative anchors that are chosen if negative_mining_ratio is above 0.
     variances : float | Sequence[float], default (0.1, 0.1, 0.2, 0.2)
-        Divisors of the four location targets.
+        Divisors of the four targets of an anchor: center x, center y, width, height.
     """
     ...
 
@@ -372,28 +372,28 @@ def MultiProposal(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """Regions (image, xmin, ymin, xmax, ymax) of every image of a batch by falling score, repeated where there are too few; im_info has rows (height, width, scale). Its gradient is zero.
+    """Returns regions (image, xmin, ymin, xmax, ymax) of each image of a batch in descending order of score, and repeats regions if there are too few. im_info has rows (height, width, scale). The gradient is 0.
 
     Parameters
     ----------
     rpn_pre_nms_top_n : int, default 6000
-        How many of the best boxes are compared; below 1: all.
+        Number of boxes with the highest scores that are compared; 0 or less: all.
     rpn_post_nms_top_n : int, default 300
-        How many regions an image gets.
+        Number of regions returned for each image.
     threshold : float, default 0.7
-        A box whose intersection over union with a better one is above this is dropped.
+        Boxes whose intersection over union with a box of higher score is larger than this value are dropped.
     rpn_min_size : int, default 16
-        Boxes with a shorter side, in pixels of the original image, get score -1.
+        Boxes with a side shorter than this many pixels of the original image get score -1.
     scales : float | Sequence[float], default (4, 8, 16, 32)
-        Sizes of the anchors, in strides.
+        Sizes of the anchors in units of feature_stride.
     ratios : float | Sequence[float], default (0.5, 1, 2)
-        Height by width of the anchors.
+        Ratios of height to width of the anchors.
     feature_stride : int, default 16
-        Pixels between two positions.
+        Distance of adjacent positions of the feature map, in pixels of the image.
     output_score : bool, default False
-        Return the scores too.
+        Whether to also return the scores.
     iou_loss : bool, default False
-        bbox_pred moves the corners instead of middle and size.
+        Whether bbox_pred holds offsets of the corners instead of center and size.
     """
     ...
 
@@ -407,18 +407,18 @@ def PSROIPooling(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Mean of each bin of each region, every bin over channels of its own.
+    """Divides each region into pooled_size^2 bins and returns the mean of each bin, where each bin reads a separate group of channels. rois has rows (image, xmin, ymin, xmax, ymax).
 
     Parameters
     ----------
     spatial_scale : float
-        Size of data relative to the image that rois refer to.
+        Factor that converts coordinates of rois to pixels of data, such as 1 / stride.
     output_dim : int
-        Channels of the output.
+        Number of channels of the output.
     pooled_size : int
-        Height and width of the output.
+        Height and width of the output: the number of bins along each axis.
     group_size : int, default 0
-        data has output_dim * group_size^2 channels; 0 is pooled_size.
+        Number of groups along height and width: data has output_dim * group_size^2 channels. 0 is pooled_size.
     """
     ...
 
@@ -438,28 +438,28 @@ def Proposal(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """Regions (image, xmin, ymin, xmax, ymax) of one image by falling score, repeated where there are too few; im_info has rows (height, width, scale). Its gradient is zero.
+    """Returns regions (image, xmin, ymin, xmax, ymax) of one image in descending order of score, and repeats regions if there are too few. im_info has rows (height, width, scale). The gradient is 0.
 
     Parameters
     ----------
     rpn_pre_nms_top_n : int, default 6000
-        How many of the best boxes are compared; below 1: all.
+        Number of boxes with the highest scores that are compared; 0 or less: all.
     rpn_post_nms_top_n : int, default 300
-        How many regions an image gets.
+        Number of regions returned for each image.
     threshold : float, default 0.7
-        A box whose intersection over union with a better one is above this is dropped.
+        Boxes whose intersection over union with a box of higher score is larger than this value are dropped.
     rpn_min_size : int, default 16
-        Boxes with a shorter side, in pixels of the original image, get score -1.
+        Boxes with a side shorter than this many pixels of the original image get score -1.
     scales : float | Sequence[float], default (4, 8, 16, 32)
-        Sizes of the anchors, in strides.
+        Sizes of the anchors in units of feature_stride.
     ratios : float | Sequence[float], default (0.5, 1, 2)
-        Height by width of the anchors.
+        Ratios of height to width of the anchors.
     feature_stride : int, default 16
-        Pixels between two positions.
+        Distance of adjacent positions of the feature map, in pixels of the image.
     output_score : bool, default False
-        Return the scores too.
+        Whether to also return the scores.
     iou_loss : bool, default False
-        bbox_pred moves the corners instead of middle and size.
+        Whether bbox_pred holds offsets of the corners instead of center and size.
     """
     ...
 
@@ -474,20 +474,20 @@ def ROIAlign(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Mean of bilinear samples in each bin of each region.
+    """Divides each region into bins and returns the mean of bilinear samples in each bin. rois has rows (image, xmin, ymin, xmax, ymax).
 
     Parameters
     ----------
     pooled_size : int | Sequence[int]
-        Height and width of the output.
+        Height and width of the output: the number of bins along each axis.
     spatial_scale : float
-        Size of data relative to the image that rois refer to.
+        Factor that converts coordinates of rois to pixels of data, such as 1 / stride.
     sample_ratio : int, default -1
-        Samples per bin and axis; not positive: one per pixel.
+        Number of samples of each bin along each axis; 0 or less takes one sample per pixel of the bin, rounded up.
     position_sensitive : bool, default False
-        Every bin reads channels of its own.
+        Whether each bin reads a separate group of channels.
     aligned : bool, default False
-        Pixel centers are at half coordinates.
+        Whether pixel centers have half coordinates, such as 0.5; False gives them whole coordinates.
     """
     ...
 
@@ -500,16 +500,16 @@ def RROIAlign(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """ROIAlign of rotated regions (image, centre x, centre y, width, height, angle).
+    """ROIAlign of rotated regions; rois has rows (image, center x, center y, width, height, angle in degrees).
 
     Parameters
     ----------
     pooled_size : int | Sequence[int]
-        Height and width of the output.
+        Height and width of the output: the number of bins along each axis.
     spatial_scale : float
-        Size of data relative to the image that rois refer to.
+        Factor that converts coordinates of rois to pixels of data, such as 1 / stride.
     sampling_ratio : int, default -1
-        Samples per bin and axis; not positive: one per pixel.
+        Number of samples of each bin along each axis; 0 or less takes one sample per pixel of the bin, rounded up.
     """
     ...
 
@@ -520,7 +520,7 @@ def all_gather(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Joins the arrays of all ranks of a process set along an axis, in the order of ranks; every rank gets the result. All ranks give the same shape. The gradient is reduce_scatter.
+    """Joins the arrays of all ranks of a process set along an axis, in the order of ranks; every rank gets the result. The arrays must have the same shape. The gradient is reduce_scatter.
 
     Parameters
     ----------
@@ -544,11 +544,11 @@ def all_reduce(
     Parameters
     ----------
     op : Literal['sum', 'mean', 'min', 'max', 'product'], default sum
-        How the arrays of the ranks are combined.
+        Operation that combines the arrays of the ranks, element by element.
     process_set : int, default 0
         Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
     replicated : bool, default False
-        All ranks compute the same from the result and so have the same gradient of it, which is not summed over ranks: the gradient of data needs no communication.
+        Whether all ranks compute the same values from the result. Its gradient is then the same on all ranks and is passed to data as it is, without communication.
     """
     ...
 
@@ -565,7 +565,7 @@ def all_to_all(
     Parameters
     ----------
     split_axis : int, default 0
-        Axis that is divided; its size is a multiple of the ranks.
+        Axis that is divided; its size must be a multiple of the number of ranks.
     concat_axis : int, default 0
         Axis along which the received parts are joined.
     process_set : int, default 0
@@ -582,16 +582,16 @@ def allclose(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """1 (uint8, no axes) if abs(a - b) <= atol + rtol * abs(b) everywhere, else 0.
+    """Returns 1 if abs(a - b) <= atol + rtol * abs(b) for all elements, else 0; the output is a uint8 scalar.
 
     Parameters
     ----------
     rtol : float, default 1e-05
-        Allowed difference relative to abs(b).
+        Relative tolerance, a factor of abs(b).
     atol : float, default 1e-08
-        Allowed difference on top of that.
+        Absolute tolerance, which is added to rtol * abs(b).
     equal_nan : bool, default True
-        Whether two NaNs count as equal.
+        Whether NaN is equal to NaN.
     """
     ...
 
@@ -612,13 +612,13 @@ def arange_like(
     start : float, default 0
         First value.
     step : float, default 1
-        Difference of neighbours.
+        Difference of adjacent values.
     repeat : int, default 1
-        How often every value occurs.
+        How many times each value is repeated.
     ctx : str, default
-        Ignored: the output is on data's device.
+        Has no effect: the output is on data's device.
     axis : int | None, default None
-        Axis whose length counts; None: the shape of data.
+        Axis whose length is the number of values; None: the output has the shape of data.
     """
     ...
 
@@ -631,16 +631,16 @@ def bipartite_matching(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> list[NDArray]:
-    """Pairs rows and columns of score matrices, best score first: the column of every row and the row of every column, -1 without one. Its gradient is zero.
+    """Pairs rows and columns of score matrices greedily, best score first. Returns the column of each row and the row of each column, or -1 if there is none. The gradient is 0.
 
     Parameters
     ----------
     is_ascend : bool, default False
-        The smallest scores match first.
+        Whether the smallest scores are the best.
     threshold : float
-        Only scores above this match; with is_ascend those below.
+        Only scores above this value are paired, or below this value if is_ascend is True.
     topk : int, default -1
-        Ends after topk + 1 matches, as 1.x does; below 1: no limit.
+        Limit of pairs: pairing ends after topk + 1 pairs, as in MXNet 1.x; 0 or less: no limit.
     """
     ...
 
@@ -656,7 +656,7 @@ def box_decode(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Boxes in corner format from predicted offsets to anchors. Its gradient is zero.
+    """Computes boxes (xmin, ymin, xmax, ymax) from predicted offsets to anchors. The gradient is 0.
 
     Parameters
     ----------
@@ -669,9 +669,9 @@ def box_decode(
     std3 : float, default 1
         Factor of the logarithm of the height.
     clip : float, default -1
-        Largest logarithm of width and height; not above 0: no limit.
+        Largest logarithm of the factors of width and height; 0 or less: no limit.
     format : Literal['corner', 'center'], default center
-        Format of the anchors.
+        Format of the anchors; corner: (xmin, ymin, xmax, ymax), center: (x, y, width, height).
     """
     ...
 
@@ -685,7 +685,7 @@ def box_encode(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> list[NDArray]:
-    """Regression targets, and a mask, of anchors from the boxes refs that matches names; corner format. Anchors whose sample is not above 0.5 get zeros."""
+    """Returns regression targets of anchors and their mask. matches holds the index of each anchor's box in refs; anchors and refs are (xmin, ymin, xmax, ymax). Anchors whose entry in samples is not above 0.5 get zeros."""
     ...
 
 def box_iou(
@@ -695,12 +695,12 @@ def box_iou(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Intersection over union of every box of lhs with every box of rhs. Its gradient is zero.
+    """Intersection over union of each box of lhs with each box of rhs. The gradient is 0.
 
     Parameters
     ----------
     format : Literal['corner', 'center'], default corner
-        corner: (xmin, ymin, xmax, ymax); center: (x, y, width, height).
+        Format of the boxes; corner: (xmin, ymin, xmax, ymax), center: (x, y, width, height).
     """
     ...
 
@@ -719,30 +719,30 @@ def box_nms(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """Rows sorted by falling score without those that overlap a better one; the rest is filled with -1. Rows are (class, score, four coordinates, ...) in any order. A second, hidden output says where each row came from.
+    """Non-maximum suppression: returns the rows in descending order of score, without boxes that overlap a box of higher score; the remaining rows are filled with -1. A row holds class, score and four coordinates at the indices that the parameters give.
 
     Parameters
     ----------
     overlap_thresh : float, default 0.5
-        A box whose intersection over union with a better one is above this is dropped.
+        Boxes whose intersection over union with a box of higher score is larger than this value are dropped.
     valid_thresh : float, default 0
-        Boxes whose score is not above this are dropped.
+        Boxes whose score is not above this value are dropped.
     topk : int, default -1
-        How many boxes are compared at most; negative: all. 0 copies.
+        Largest number of boxes that are compared; negative: all, 0: data is returned unchanged.
     coord_start : int, default 2
-        Index of the first of four coordinates in a row.
+        Index of the first of the four coordinates in a row.
     score_index : int, default 1
         Index of the score in a row.
     id_index : int, default -1
-        Index of the class in a row; -1: no classes.
+        Index of the class in a row; -1: rows have no class.
     background_id : int, default -1
-        Boxes of this class are dropped; needs id_index.
+        Class whose boxes are dropped, if id_index is given; -1: none.
     force_suppress : bool, default False
-        Boxes of different classes compete too.
+        Whether boxes also suppress boxes of other classes.
     in_format : Literal['corner', 'center'], default corner
-        Format of the boxes in data.
+        Format of the boxes in data; corner: (xmin, ymin, xmax, ymax), center: (x, y, width, height).
     out_format : Literal['corner', 'center'], default corner
-        Format of the boxes in the output.
+        Format of the boxes in the output; corner or center as for in_format.
     """
     ...
 
@@ -761,30 +761,30 @@ def box_non_maximum_suppression(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """Rows sorted by falling score without those that overlap a better one; the rest is filled with -1. Rows are (class, score, four coordinates, ...) in any order. A second, hidden output says where each row came from.
+    """Non-maximum suppression: returns the rows in descending order of score, without boxes that overlap a box of higher score; the remaining rows are filled with -1. A row holds class, score and four coordinates at the indices that the parameters give.
 
     Parameters
     ----------
     overlap_thresh : float, default 0.5
-        A box whose intersection over union with a better one is above this is dropped.
+        Boxes whose intersection over union with a box of higher score is larger than this value are dropped.
     valid_thresh : float, default 0
-        Boxes whose score is not above this are dropped.
+        Boxes whose score is not above this value are dropped.
     topk : int, default -1
-        How many boxes are compared at most; negative: all. 0 copies.
+        Largest number of boxes that are compared; negative: all, 0: data is returned unchanged.
     coord_start : int, default 2
-        Index of the first of four coordinates in a row.
+        Index of the first of the four coordinates in a row.
     score_index : int, default 1
         Index of the score in a row.
     id_index : int, default -1
-        Index of the class in a row; -1: no classes.
+        Index of the class in a row; -1: rows have no class.
     background_id : int, default -1
-        Boxes of this class are dropped; needs id_index.
+        Class whose boxes are dropped, if id_index is given; -1: none.
     force_suppress : bool, default False
-        Boxes of different classes compete too.
+        Whether boxes also suppress boxes of other classes.
     in_format : Literal['corner', 'center'], default corner
-        Format of the boxes in data.
+        Format of the boxes in data; corner: (xmin, ymin, xmax, ymax), center: (x, y, width, height).
     out_format : Literal['corner', 'center'], default corner
-        Format of the boxes in the output.
+        Format of the boxes in the output; corner or center as for in_format.
     """
     ...
 
@@ -800,7 +800,7 @@ def broadcast(
     Parameters
     ----------
     root : int, default 0
-        Rank in the job whose array all ranks get.
+        Rank, counted in the whole job, whose array all ranks get.
     process_set : int, default 0
         Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
     """
@@ -813,12 +813,12 @@ def calibrate_entropy(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> list[NDArray]:
-    """The range whose quantization changes a histogram least, by its divergence, and that divergence.
+    """Returns the threshold whose quantized histogram has the smallest KL divergence from hist, and this divergence; values beyond the threshold are clipped.
 
     Parameters
     ----------
     num_quantized_bins : int, default 255
-        Number of values that a quantized number has.
+        Number of bins after quantization, such as 255 for int8.
     """
     ...
 
@@ -835,14 +835,14 @@ def class_centres_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Updates some rows of class centres by SGD with momentum, from the gradient of class_cosines; rows must be distinct. Other rows keep weight and momentum, and have no weight decay. No gradient of the matrix is stored. Usually called with out=weight.
+    """Updates the given rows of weight, the class centres, by SGD with momentum from the gradient of class_cosines, without storing the gradient of weight. The row indices must be distinct. All other rows of weight and mom stay unchanged, without weight decay. Usually called with out=weight.
 
     Parameters
     ----------
     lr : float
         Learning rate.
     momentum : float, default 0
-        Factor of the last step.
+        Factor of the previous momentum.
     wd : float, default 0
         Weight decay.
     rescale_grad : float, default 1
@@ -857,7 +857,7 @@ def class_cosines(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Products of data with the normalized rows of a matrix: cosines, if rows of data have norm 1. The weight gets no gradient: class_centres_update computes it where it is used."""
+    """Products of data with the normalized rows of weight; these are cosines if the rows of data have norm 1. weight gets no gradient, because class_centres_update computes it during the update."""
     ...
 
 def class_cosines_backward(
@@ -884,9 +884,9 @@ def count_sketch(
     Parameters
     ----------
     out_dim : int
-        Number of buckets.
+        Size of the output's last axis; entries of h are below it.
     processing_batch_size : int, default 32
-        Accepted for compatibility, without effect.
+        Has no effect; accepted for compatibility with MXNet 1.x.
     """
     ...
 
@@ -901,16 +901,16 @@ def ctc_loss(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """Connectionist temporal classification loss of every sequence of a batch.
+    """Connectionist temporal classification loss of every sequence of a batch; data holds scores before softmax.
 
     Parameters
     ----------
     use_data_lengths : bool, default False
-        Take the input data_lengths.
+        Whether data_lengths, the number of steps of each sequence, is given; otherwise all steps count.
     use_label_lengths : bool, default False
-        Take the input label_lengths.
+        Whether label_lengths, the number of labels of each sequence, is given; otherwise labels end at the first 0 (blank_label 'first') or -1 ('last').
     blank_label : Literal['first', 'last'], default first
-        Class of the blank: 0 or the last one.
+        Class that is the blank: class 0 or the last class.
     """
     ...
 
@@ -922,7 +922,7 @@ def dequantize(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """The floats that quantized data stand for.
+    """Converts quantized data back to float32; min_range and max_range are the ends of the range that data represents.
 
     Parameters
     ----------
@@ -951,20 +951,20 @@ def dot_product_attention(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """Scaled dot-product attention, softmax(scale * query key^T + attention_mask) value, in blocks that never hold all scores. The mask is added to the scores. Of key and value only the first `length` entries of each sample take part (a longer length means all). Scores of -1e30 or less take no part; a row of which nothing is left gives zeros.
+    """Scaled dot-product attention, softmax(scale * query key^T + attention_mask) value, computed in blocks so that the scores are never stored as a whole. Each sample uses only its first `length` keys and values (all of them if `length` is larger). Keys with a score of -1e30 or less are ignored; a query without any other key gets zeros.
 
     Parameters
     ----------
     causal : bool, default False
-        Query i attends to keys up to i + k_length - q_length: the ends are aligned.
+        Whether query i ignores keys after i + k_length - q_length, so that the last query sees all keys.
     scale : float | None, default None
-        Factor of the scores; None is 1 / sqrt(head_size).
+        Factor of the products of queries and keys; None is 1 / sqrt(head_size).
     dropout : float, default 0
-        Fraction of attention weights set to zero in training.
+        Probability that an attention weight is set to 0 in training.
     use_mask : bool, default False
-        Take the input attention_mask, which is added to the scores.
+        Whether attention_mask, which is added to the scores, is given.
     use_length : bool, default False
-        Take the input length.
+        Whether length is given.
     """
     ...
 
@@ -974,12 +974,12 @@ def fft(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Fourier transform of the last axis, as (real, imaginary) pairs.
+    """Fourier transform along the last axis; the output holds real and imaginary parts in turn.
 
     Parameters
     ----------
     compute_size : int, default 128
-        Accepted for compatibility, without effect.
+        Has no effect; accepted for compatibility with MXNet 1.x.
     """
     ...
 
@@ -990,14 +990,14 @@ def gradientmultiplier(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """data; its gradient is multiplied by scalar.
+    """Returns data; backward multiplies the gradient by scalar.
 
     Parameters
     ----------
     scalar : float, default 1
-        The other operand, converted to the result's dtype.
+        Second operand, a number that is converted to the dtype of the result.
     is_int : bool, default True
-        Written by 1.x into graphs; has no effect.
+        Has no effect; accepted because MXNet 1.x writes this parameter to files.
     """
     ...
 
@@ -1012,18 +1012,18 @@ def group_adagrad_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Adagrad with one history per row: history += mean(grad^2).
+    """AdaGrad with one history for each row of weight: history += mean(grad^2) of the row.
 
     Parameters
     ----------
     lr : float
         Learning rate.
     rescale_grad : float, default 1
-        Factor on the gradient.
+        Factor of the gradient.
     clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
+        Bound of the scaled gradient, which is clipped to [-clip_gradient, clip_gradient]; negative: no clipping.
     epsilon : float, default 1e-05
-        Keeps the divisor above 0.
+        Small constant that keeps the divisor above 0.
     """
     ...
 
@@ -1039,7 +1039,7 @@ def hawkesll(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> list[NDArray]:
-    """Log likelihood of marked Hawkes processes, and their states at the end."""
+    """Log likelihoods of N marked Hawkes processes with K kinds of events, and their states at max_time. lda is the background intensity, alpha the branching ratio, beta the decay; lags are the times between events, marks their kinds."""
     ...
 
 def ifft(
@@ -1048,12 +1048,12 @@ def ifft(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Real part of the inverse Fourier transform of pairs, not divided by length.
+    """Real part of the inverse Fourier transform along the last axis, not divided by length; data holds real and imaginary parts in turn.
 
     Parameters
     ----------
     compute_size : int, default 128
-        Accepted for compatibility, without effect.
+        Has no effect; accepted for compatibility with MXNet 1.x.
     """
     ...
 
@@ -1063,12 +1063,12 @@ def index_array(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """At every position of data its own coordinates, int64.
+    """Returns the coordinates of each position of data along a new last axis, as int64.
 
     Parameters
     ----------
     axes : int | Sequence[int] | None, default None
-        Axes whose index is written; None: all of them.
+        Axes whose indices are returned, in this order; None: all axes.
     """
     ...
 
@@ -1079,7 +1079,7 @@ def index_copy(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """old_tensor with row index_vector[i] replaced by row i of new_tensor."""
+    """Returns old_tensor with row index_vector[i] replaced by row i of new_tensor."""
     ...
 
 def interleaved_matmul_encdec_qk(
@@ -1089,7 +1089,7 @@ def interleaved_matmul_encdec_qk(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Scaled products of a decoder's queries and an encoder's keys.
+    """Attention scores of a decoder for an encoder: products of queries and keys, divided by sqrt(size).
 
     Parameters
     ----------
@@ -1105,7 +1105,7 @@ def interleaved_matmul_encdec_valatt(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Attention times an encoder's values.
+    """Product of attention weights and an encoder's values.
 
     Parameters
     ----------
@@ -1120,7 +1120,7 @@ def interleaved_matmul_selfatt_qk(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Scaled products of queries and keys, self-attention.
+    """Attention scores of self-attention: products of queries and keys, divided by sqrt(size).
 
     Parameters
     ----------
@@ -1136,7 +1136,7 @@ def interleaved_matmul_selfatt_valatt(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Attention times values, self-attention.
+    """Product of self-attention's weights and values.
 
     Parameters
     ----------
@@ -1173,18 +1173,18 @@ def margin_logsumexp(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> list[NDArray]:
-    """Statistics of logits z = scale * data along the last axis, with a margin at `position`: h, a value near the highest one, which counts as a constant; log(sum(exp(z - h))); and z - h at the position, -inf if it is outside of the axis. The second minus the third result is the cross entropy. Processes that have some columns each join the results of all.
+    """Computes three statistics of the logits z = scale * data along the last axis, after a margin is applied at `position`: h, a value near the largest logit, which has no gradient; log(sum(exp(z - h))); and z - h at `position`, or -inf if `position` is outside of the axis. The second result minus the third is the cross entropy. If each process holds some of the classes, the cross entropy over all classes follows from the results of all processes.
 
     Parameters
     ----------
     factor : float, default 1
-        The target's cosine cos(t) becomes cos(factor * t + angle) - distance.
+        Margin at `position`: its cosine cos(t) becomes cos(factor * t + angle) - distance.
     angle : float, default 0
-        See factor.
+        Term of the margin; see factor.
     distance : float, default 0
-        See factor.
+        Term of the margin; see factor.
     scale : float, default 1
-        Factor of the logits, after the margin.
+        Factor of all cosines after the margin is applied.
     """
     ...
 
@@ -1202,18 +1202,18 @@ def margin_logsumexp_backward(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Gradient of margin_logsumexp; `highest` and `logsumexp` are its first results. It may be written over data.
+    """Gradient of margin_logsumexp for data; `highest` and `logsumexp` are the first two results of margin_logsumexp. The output may overwrite data.
 
     Parameters
     ----------
     factor : float, default 1
-        The target's cosine cos(t) becomes cos(factor * t + angle) - distance.
+        Margin at `position`: its cosine cos(t) becomes cos(factor * t + angle) - distance.
     angle : float, default 0
-        See factor.
+        Term of the margin; see factor.
     distance : float, default 0
-        See factor.
+        Term of the margin; see factor.
     scale : float, default 1
-        Factor of the logits, after the margin.
+        Factor of all cosines after the margin is applied.
     """
     ...
 
@@ -1223,7 +1223,7 @@ def pick_log_softmax(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """log_softmax along the last axis at one class of every row. Numbers of classes outside of the axis are clipped to its ends."""
+    """Picks one class of each row from log_softmax along the last axis; class numbers outside of the axis are clipped to its ends."""
     ...
 
 def quadratic(
@@ -1239,11 +1239,11 @@ def quadratic(
     Parameters
     ----------
     a : float, default 0
-        Factor on data * data.
+        Factor of data * data.
     b : float, default 0
-        Factor on data.
+        Factor of data.
     c : float, default 0
-        Constant.
+        Constant term.
     """
     ...
 
@@ -1255,7 +1255,7 @@ def quantize(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> list[NDArray]:
-    """data as int8 or uint8, and the range that these stand for.
+    """Quantizes float32 data to int8 or uint8, where min_range and max_range are the ends of data's range; also returns the ends of the range that the output represents.
 
     Parameters
     ----------
@@ -1271,14 +1271,14 @@ def quantize_asym(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> list[NDArray]:
-    """data * scale + shift as uint8, with scale and shift: the whole range is used.
+    """Quantizes float32 data to uint8 as data * scale + shift, so that the whole range of uint8 is used; also returns scale and shift.
 
     Parameters
     ----------
     min_calib_range : float | None, default None
-        Low end of the range; None: not known.
+        Low end of the output's range, as calibration measured it; None: not known in advance.
     max_calib_range : float | None, default None
-        High end of the range; None: not known.
+        High end of the output's range, as calibration measured it; None: not known in advance.
     """
     ...
 
@@ -1290,16 +1290,16 @@ def quantize_v2(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> list[NDArray]:
-    """data as int8 or uint8 with a given range or that of data.
+    """Quantizes float32 data to int8 or uint8 by the calibrated range, or by the smallest and largest element of data; also returns the ends of the range that the output represents.
 
     Parameters
     ----------
     out_type : Literal['auto', 'int8', 'uint8'], default int8
-        dtype of the output; auto: uint8 if min_calib_range is not below 0, else int8.
+        dtype of the output; auto: uint8 if min_calib_range is given and at least 0, else int8.
     min_calib_range : float | None, default None
-        Low end of the range; None: from data.
+        Low end of the range of floats that the output represents; None: the range of data.
     max_calib_range : float | None, default None
-        High end of the range; None: from data.
+        High end of the range of floats that the output represents; None: the range of data.
     """
     ...
 
@@ -1311,12 +1311,12 @@ def quantized_act(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> list[NDArray]:
-    """relu of quantized data.
+    """relu of quantized data; also returns the ends of the unchanged range.
 
     Parameters
     ----------
     act_type : Literal['relu', 'sigmoid', 'softrelu', 'softsign', 'tanh']
-        Function that is applied.
+        Activation function; softrelu is log(1 + exp(x)), softsign is x / (1 + abs(x)).
     """
     ...
 
@@ -1340,28 +1340,28 @@ def quantized_batch_norm(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> list[NDArray]:
-    """BatchNorm of quantized data by the running statistics, as int8.
+    """BatchNorm of quantized data by moving_mean and moving_var; returns int8 with the calibrated range.
 
     Parameters
     ----------
     eps : float, default 0.001
-        Added to the variance.
+        Added to the variance so that the divisor is not 0.
     momentum : float, default 0.9
-        Running statistics: running * m + batch * (1 - m).
+        Weight of the old value in running statistics: running = momentum * running + (1 - momentum) * batch.
     fix_gamma : bool, default True
-        Use 1 for gamma; its gradient is 0.
+        Whether gamma is taken as 1 and gets gradient 0.
     use_global_stats : bool, default False
-        Use the running statistics in training.
+        Whether training also normalizes by moving_mean and moving_var and does not update them.
     output_mean_var : bool, default False
-        Also return mean and inverse standard deviation.
+        Whether to also return the mean and the inverse standard deviation of each channel.
     axis : int, default 1
         Axis of the channels.
     cudnn_off : bool, default False
-        Accepted for compatibility, without effect.
+        Has no effect; accepted for compatibility with MXNet 1.x.
     min_calib_range : float | None, default None
-        Accepted, used by quantized models only.
+        Low end of the output's range; used only by quantized models.
     max_calib_range : float | None, default None
-        Accepted, used by quantized models only.
+        High end of the output's range; used only by quantized models.
     """
     ...
 
@@ -1372,7 +1372,7 @@ def quantized_concat(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> list[NDArray]:
-    """Joins quantized arrays in the widest of their ranges; data is all arrays, then the ends of each range.
+    """Joins quantized arrays along an axis after converting them to the widest of their ranges; data holds all arrays, then the low and the high end of each range.
 
     Parameters
     ----------
@@ -1406,32 +1406,32 @@ def quantized_conv(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> list[NDArray]:
-    """Convolution of quantized data: int32 sums and their range.
+    """Convolution of quantized data; returns int32 sums and the ends of the range that they represent.
 
     Parameters
     ----------
     kernel : int | Sequence[int]
-        Size of the window: (w,), (h, w) or (d, h, w).
+        Size of the window along the spatial axes: (w,), (h, w) or (d, h, w).
     stride : int | Sequence[int], default ()
-        Step of the window; 1 where empty.
+        Step of the window along each spatial axis; () is 1.
     dilate : int | Sequence[int], default ()
-        Distance between the window's elements; 1 where empty.
+        Distance between adjacent elements of the window along each spatial axis; () is 1.
     pad : int | Sequence[int], default ()
-        Zeros added on both sides; 0 where empty.
+        Number of zeros added at both ends of each spatial axis; () is 0.
     num_filter : int
         Number of output channels.
     num_group : int, default 1
-        Number of groups that channels are divided into.
+        Number of groups that the channels are divided into; each group is convolved separately.
     workspace : int, default 1024
-        MiB that cuDNN may use; no effect on the CPU.
+        Scratch memory that cuDNN may use, in MiB; has no effect on the CPU.
     no_bias : bool, default False
-        Take no bias input.
+        Whether to omit the input bias.
     cudnn_tune : str | None, default None
-        off, limited_workspace or fastest; None: MXNET_CUDNN_AUTOTUNE_DEFAULT.
+        How cuDNN's algorithm is chosen: off, limited_workspace or fastest; None uses the environment variable MXNET_CUDNN_AUTOTUNE_DEFAULT.
     cudnn_off : bool, default False
-        Accepted for compatibility, without effect.
+        Has no effect; accepted for compatibility with MXNet 1.x.
     layout : Literal['NCW', 'NWC', 'NCHW', 'NHWC', 'NCDHW', 'NDHWC'] | None, default None
-        Order of data's dimensions; None is channels first.
+        Order of data's dimensions; None is NCW, NCHW or NCDHW.
     """
     ...
 
@@ -1447,14 +1447,14 @@ def quantized_elemwise_add(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> list[NDArray]:
-    """Sum of quantized arrays: int32, or int8 and uint8 with a given range.
+    """Sum of quantized arrays: int32, or int8 or uint8 if a calibrated range is given.
 
     Parameters
     ----------
     min_calib_range : float | None, default None
-        Low end of the range; None: not known.
+        Low end of the output's range, as calibration measured it; None: not known in advance.
     max_calib_range : float | None, default None
-        High end of the range; None: not known.
+        High end of the output's range, as calibration measured it; None: not known in advance.
     """
     ...
 
@@ -1471,16 +1471,16 @@ def quantized_elemwise_mul(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """Product of quantized arrays: int32, int8 with a given range, or float32.
+    """Product of quantized arrays: int32, int8 if a calibrated range is given, or float32 if enable_float_output is True.
 
     Parameters
     ----------
     min_calib_range : float | None, default None
-        Low end of the range; None: not known.
+        Low end of the output's range, as calibration measured it; None: not known in advance.
     max_calib_range : float | None, default None
-        High end of the range; None: not known.
+        High end of the output's range, as calibration measured it; None: not known in advance.
     enable_float_output : bool, default False
-        Give the product as float32, without a range.
+        Whether the product is float32, without a range.
     """
     ...
 
@@ -1496,18 +1496,18 @@ def quantized_embedding(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> list[NDArray]:
-    """Rows of a quantized table that data's indices name.
+    """Looks up the rows of a quantized table that the indices in data select; also returns the ends of the table's range.
 
     Parameters
     ----------
     input_dim : int
-        Number of rows of the table.
+        Number of rows of weight.
     output_dim : int
-        Length of a row.
+        Length of each row of weight.
     dtype : DTypeLike, default float32
-        dtype of a weight that is created for this layer.
+        dtype of weight if a symbol's type inference has to choose it.
     sparse_grad : bool, default False
-        Give the gradient of weight as single rows.
+        Whether the gradient of weight is a row-sparse array.
     """
     ...
 
@@ -1518,7 +1518,7 @@ def quantized_flatten(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> list[NDArray]:
-    """Flatten of quantized data: all dimensions but the first become one."""
+    """Flatten of quantized data: joins all axes except the first; also returns the ends of the unchanged range."""
     ...
 
 def quantized_fully_connected(
@@ -1538,16 +1538,16 @@ def quantized_fully_connected(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> list[NDArray]:
-    """Linear layer on quantized data: int32 sums and their range.
+    """Linear layer on quantized data; returns int32 sums and the ends of the range that they represent.
 
     Parameters
     ----------
     num_hidden : int
         Size of the output's last dimension.
     no_bias : bool, default False
-        Take no bias input.
+        Whether to omit the input bias.
     flatten : bool, default True
-        Join all dimensions of data but the first; otherwise the last one is multiplied.
+        Whether to join all axes of data except the first; False applies the layer along the last axis.
     """
     ...
 
@@ -1568,30 +1568,30 @@ def quantized_pooling(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> list[NDArray]:
-    """Maximum or average pooling of quantized data.
+    """Maximum or average pooling of quantized data; also returns the ends of the unchanged range.
 
     Parameters
     ----------
     kernel : int | Sequence[int], default ()
-        Size of the window; not used by global pooling.
+        Size of the window along each spatial axis; ignored if global_pool is True.
     pool_type : Literal['avg', 'lp', 'max', 'sum'], default max
-        What is made of the elements of a window.
+        Value computed from each window; lp is the p-norm with p = p_value.
     global_pool : bool, default False
-        One window over the whole spatial extent.
+        Whether a single window covers all spatial axes.
     cudnn_off : bool, default False
-        Accepted for compatibility, without effect.
+        Has no effect; accepted for compatibility with MXNet 1.x.
     pooling_convention : Literal['full', 'same', 'valid'], default valid
-        Output size: valid rounds down, full up, same divides the padded size by stride.
+        How output sizes are rounded: valid: floor((padded size - kernel) / stride) + 1; full: the same with ceil; same: ceil(padded size / stride).
     stride : int | Sequence[int], default ()
-        Step of the window; 1 where empty.
+        Step of the window along each spatial axis; () is 1.
     pad : int | Sequence[int], default ()
-        Padding on both sides; 0 where empty.
+        Number of elements of padding at both ends of each spatial axis; () is 0.
     p_value : int | None, default None
-        Exponent of lp pooling: 1, 2 or 3.
+        Exponent p of pool_type 'lp': 1, 2 or 3.
     count_include_pad : bool | None, default None
-        Averages count padding in their divisor; None is True.
+        Whether averages count padding in their divisor; None is True.
     layout : Literal['NCW', 'NWC', 'NCHW', 'NHWC', 'NCDHW', 'NDHWC'] | None, default None
-        Order of data's dimensions; None is channels first.
+        Order of data's dimensions; None is NCW, NCHW or NCDHW.
     """
     ...
 
@@ -1607,7 +1607,7 @@ def recv(
     Parameters
     ----------
     source : int
-        Rank in the job that sends.
+        Rank, counted in the whole job, that sends the array.
     process_set : int, default 0
         Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
     """
@@ -1626,9 +1626,9 @@ def reduce_scatter(
     Parameters
     ----------
     axis : int, default 0
-        Axis that is divided; its size is a multiple of the ranks.
+        Axis that is divided; its size must be a multiple of the number of ranks.
     op : Literal['sum', 'mean', 'min', 'max', 'product'], default sum
-        How the arrays of the ranks are combined.
+        Operation that combines the arrays of the ranks, element by element.
     process_set : int, default 0
         Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
     """
@@ -1644,23 +1644,23 @@ def requantize(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> list[NDArray]:
-    """int32 sums as int8 or uint8 with a given range or that of data.
+    """Converts the int32 results of quantized layers to int8 or uint8 by the calibrated range, or by the range of data; also returns the ends of the output's range.
 
     Parameters
     ----------
     out_type : Literal['auto', 'int8', 'uint8'], default int8
-        dtype of the output; auto: uint8 if min_calib_range is not below 0, else int8.
+        dtype of the output; auto: uint8 if min_calib_range is given and at least 0, else int8.
     min_calib_range : float | None, default None
-        Low end of the range; None: from data.
+        Low end of the range of floats that the output represents; None: the range of data.
     max_calib_range : float | None, default None
-        High end of the range; None: from data.
+        High end of the range of floats that the output represents; None: the range of data.
     """
     ...
 
 def round_ste(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """round(data); the gradient passes as if nothing had been rounded."""
+    """Returns round(data); the gradient of data is the output's gradient (straight-through estimator)."""
     ...
 
 def sample_classes(
@@ -1674,20 +1674,20 @@ def sample_classes(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> list[NDArray]:
-    """Chooses rows of a shard of the classes: those of the labels, and others without replacement by a permutation that depends on seed, step and `first` only. Also returns the position of each label among the rows, -1 if another shard has it. There are `count` rows, more if there are more labels, at most `size`; all of them are chosen in order if there are `size`. A label that is not a class is an error.
+    """Chooses rows of a shard of the classes: the rows of the labels, and random other rows without replacement, which depend only on seed, step and `first`. Returns the rows in ascending order, and the position of each label among them, or -1 if the label belongs to another shard. The number of rows is `count`, or the number of labels if that is larger, but at most `size`. Labels outside of the classes raise an error.
 
     Parameters
     ----------
     classes : int
         Number of all classes.
     first : int
-        First class of this shard.
+        First class of this process's shard.
     size : int
-        Classes of this shard.
+        Number of classes of this shard.
     count : int
-        Rows to choose.
+        Number of rows to choose.
     seed : int, default 0
-        Seed of the choice.
+        Seed of the random choice.
     """
     ...
 
@@ -1703,7 +1703,7 @@ def send(
     Parameters
     ----------
     destination : int
-        Rank in the job that receives.
+        Rank, counted in the whole job, that receives the array.
     process_set : int, default 0
         Number of the process set (`process_set_id`), to which this process must belong; 0 is the set of all ranks.
     """
@@ -1712,7 +1712,7 @@ def send(
 def sign_ste(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """sign(data); the gradient passes as if the output were data."""
+    """Returns sign(data); the gradient of data is the output's gradient (straight-through estimator)."""
     ...
 
 def sum_gradient(
@@ -1721,7 +1721,7 @@ def sum_gradient(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Returns its argument; backward adds up the gradients of all ranks of a process set. It belongs where an array that all ranks have enters a part of a network of which each rank computes a share (tensor parallelism); `all_reduce` with `replicated=True` ends such a part.
+    """Returns data; backward sums the gradients of all ranks of a process set. For tensor parallelism: apply sum_gradient to an array that all ranks have, before a part of the network of which each rank computes a share, and `all_reduce` with `replicated=True` after the part.
 
     Parameters
     ----------

@@ -15,12 +15,12 @@ def adjust_lighting(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Adds a mixture of ImageNet's principal colours.
+    """Adds to each pixel the principal components of ImageNet's colors, multiplied by alpha.
 
     Parameters
     ----------
     alpha : float | Sequence[float]
-        Factors of the three principal colours.
+        Factors of the three principal components.
     """
     ...
 
@@ -33,18 +33,18 @@ def crop(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """A rectangle of an image.
+    """Cuts a rectangle out of an image.
 
     Parameters
     ----------
     x : int
-        Left edge.
+        First column of the rectangle.
     y : int
-        Top edge.
+        First row of the rectangle.
     width : int
-        Width of the part.
+        Width of the rectangle in pixels.
     height : int
-        Height of the part.
+        Height of the rectangle in pixels.
     """
     ...
 
@@ -67,14 +67,14 @@ def normalize(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """(data - mean) / std for every channel of (channels, height, width).
+    """(data - mean) / std for each channel of images of shape (channels, height, width).
 
     Parameters
     ----------
     mean : float | Sequence[float], default (0, 0, 0, 0)
-        One number or one per channel.
+        One number, or one number for each channel.
     std : float | Sequence[float], default (1, 1, 1, 1)
-        One number or one per channel.
+        One number, or one number for each channel.
     """
     ...
 
@@ -85,14 +85,14 @@ def random_brightness(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Multiplies each image by a random factor.
+    """Multiplies each image by a factor drawn between min_factor and max_factor.
 
     Parameters
     ----------
     min_factor : float
-        Smallest factor.
+        Smallest value that can be drawn.
     max_factor : float
-        Largest factor.
+        Largest value that can be drawn.
     """
     ...
 
@@ -105,18 +105,18 @@ def random_color_jitter(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Random brightness, contrast, saturation and hue in random order.
+    """Changes brightness, contrast, saturation and hue of each image by random amounts, in random order.
 
     Parameters
     ----------
     brightness : float
-        Largest change; 0: none.
+        Largest change x: the factor is drawn between 1 - x and 1 + x; 0: no change.
     contrast : float
-        Largest change; 0: none.
+        Largest change x: the factor is drawn between 1 - x and 1 + x; 0: no change.
     saturation : float
-        Largest change; 0: none.
+        Largest change x: the factor is drawn between 1 - x and 1 + x; 0: no change.
     hue : float
-        Largest change; 0: none.
+        Largest turn x: the angle is drawn between -x and x full circles; 0: no change.
     """
     ...
 
@@ -127,14 +127,14 @@ def random_contrast(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Moves each image away from or towards its mean grey by a random factor.
+    """Changes the contrast of each image: multiplies the difference of pixels from the mean gray by a factor drawn between min_factor and max_factor.
 
     Parameters
     ----------
     min_factor : float
-        Smallest factor.
+        Smallest value that can be drawn.
     max_factor : float
-        Largest factor.
+        Largest value that can be drawn.
     """
     ...
 
@@ -157,14 +157,14 @@ def random_hue(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Turns the hue of each image by a random part of a circle.
+    """Turns the hue of each image by an angle drawn between min_factor and max_factor, in full circles.
 
     Parameters
     ----------
     min_factor : float
-        Smallest factor.
+        Smallest value that can be drawn.
     max_factor : float
-        Largest factor.
+        Largest value that can be drawn.
     """
     ...
 
@@ -174,12 +174,12 @@ def random_lighting(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Adds a random mixture of ImageNet's principal colours.
+    """Adds to the pixels of each image the principal components of ImageNet's colors, multiplied by normally distributed factors.
 
     Parameters
     ----------
     alpha_std : float, default 0.05
-        Standard deviation of the factors.
+        Standard deviation of the three factors, whose mean is 0.
     """
     ...
 
@@ -190,14 +190,14 @@ def random_saturation(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Moves each pixel away from or towards its grey by a random factor.
+    """Changes the saturation of each image: multiplies the difference of each pixel from its gray by a factor drawn between min_factor and max_factor.
 
     Parameters
     ----------
     min_factor : float
-        Smallest factor.
+        Smallest value that can be drawn.
     max_factor : float
-        Largest factor.
+        Largest value that can be drawn.
     """
     ...
 
@@ -209,21 +209,21 @@ def resize(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """An image in another size.
+    """Resizes an image.
 
     Parameters
     ----------
     size : int | Sequence[int], default ()
-        (width, height), or one number for both.
+        Width and height of the output, or one number for both.
     keep_ratio : bool, default False
-        With one number: it is the length of the shorter side.
+        Whether a single number is the length of the shorter side and the ratio of width to height is kept.
     interp : int, default 1
-        0 nearest, 1 bilinear, 2 bicubic, 3 area, 4 Lanczos.
+        Interpolation: 0 nearest, 1 bilinear, 2 bicubic, 3 area, 4 Lanczos.
     """
     ...
 
 def to_tensor(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """(height, width, channels) of 0 to 255 to float32 (channels, height, width) of 0 to 1."""
+    """Converts images of shape (height, width, channels) with values from 0 to 255 to float32 of shape (channels, height, width) with values from 0 to 1."""
     ...

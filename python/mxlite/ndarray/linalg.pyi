@@ -26,7 +26,7 @@ def extractdiag(
     Parameters
     ----------
     offset : int, default 0
-        Diagonal: above the main one if positive, below if negative.
+        Diagonal: positive above the main diagonal, negative below it, 0 the main diagonal.
     """
     ...
 
@@ -37,14 +37,14 @@ def extracttrian(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """A triangle of every matrix: a lower one row after row, an upper one column after column.
+    """Extracts a triangle of each matrix as a vector: a lower triangle row by row, an upper triangle column by column.
 
     Parameters
     ----------
     offset : int, default 0
-        First diagonal: positive for an upper triangle, negative for a lower one.
+        Diagonal at which the triangle begins: positive above the main diagonal (an upper triangle), negative below it (a lower triangle), 0 the main diagonal.
     lower : bool, default True
-        With offset 0: lower triangle, else upper.
+        Whether the triangle is the lower one if offset is 0; False is the upper one.
     """
     ...
 
@@ -71,15 +71,15 @@ def gemm(
     Parameters
     ----------
     transpose_a : bool, default False
-        Use the transposed A.
+        Whether A is transposed: op(A) is its transpose.
     transpose_b : bool, default False
-        Use the transposed B.
+        Whether B is transposed: op(B) is its transpose.
     alpha : float, default 1
-        Factor of the product.
+        Factor alpha of the product.
     beta : float, default 1
-        Factor of C.
+        Factor beta of C.
     axis : int, default -2
-        Axis of the rows; columns are the last axis.
+        Axis of the rows of matrices; columns are along the last axis.
     """
     ...
 
@@ -98,20 +98,20 @@ def gemm2(
     Parameters
     ----------
     transpose_a : bool, default False
-        Use the transposed A.
+        Whether A is transposed: op(A) is its transpose.
     transpose_b : bool, default False
-        Use the transposed B.
+        Whether B is transposed: op(B) is its transpose.
     alpha : float, default 1
-        Factor of the product.
+        Factor alpha of the product.
     axis : int, default -2
-        Axis of the rows; columns are the last axis.
+        Axis of the rows of matrices; columns are along the last axis.
     """
     ...
 
 def inverse(
     A: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """Inverse of every matrix."""
+    """Inverse of each matrix."""
     ...
 
 def makediag(
@@ -120,12 +120,12 @@ def makediag(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Matrices that are zero but for one diagonal.
+    """Makes matrices with A on one diagonal and 0 elsewhere.
 
     Parameters
     ----------
     offset : int, default 0
-        Diagonal: above the main one if positive, below if negative.
+        Diagonal: positive above the main diagonal, negative below it, 0 the main diagonal.
     """
     ...
 
@@ -136,14 +136,14 @@ def maketrian(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Matrices that are zero but for one triangle, given in the order of linalg_extracttrian.
+    """Makes matrices with A in one triangle, in the order of linalg_extracttrian, and 0 elsewhere.
 
     Parameters
     ----------
     offset : int, default 0
-        First diagonal: positive for an upper triangle, negative for a lower one.
+        Diagonal at which the triangle begins: positive above the main diagonal (an upper triangle), negative below it (a lower triangle), 0 the main diagonal.
     lower : bool, default True
-        With offset 0: lower triangle, else upper.
+        Whether the triangle is the lower one if offset is 0; False is the upper one.
     """
     ...
 
@@ -158,7 +158,7 @@ def potrf(
     Parameters
     ----------
     lower : bool, default True
-        Lower triangular factor, else upper.
+        Whether the factor is lower triangular; False is upper triangular.
     """
     ...
 
@@ -168,12 +168,12 @@ def potri(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """(A * A^T)^-1 of a lower triangular A, the Cholesky factor of what is inverted.
+    """Inverse (A * A^T)^-1 of a positive definite matrix, where A is the lower triangular Cholesky factor of this matrix.
 
     Parameters
     ----------
     lower : bool, default True
-        Lower triangular factor, else upper.
+        Whether the factor is lower triangular; False is upper triangular.
     """
     ...
 
@@ -207,9 +207,9 @@ def syrk(
     Parameters
     ----------
     transpose : bool, default False
-        A^T A instead of A A^T.
+        Whether the product is A^T * A; False is A * A^T.
     alpha : float, default 1
-        Factor of the product.
+        Factor alpha of the product.
     """
     ...
 
@@ -220,14 +220,14 @@ def triangle(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """A with zeros outside of one triangle.
+    """Returns A with zeros outside of one triangle.
 
     Parameters
     ----------
     offset : int, default 0
-        First diagonal: positive for an upper triangle, negative for a lower one.
+        Diagonal at which the triangle begins: positive above the main diagonal (an upper triangle), negative below it (a lower triangle), 0 the main diagonal.
     lower : bool, default True
-        With offset 0: lower triangle, else upper.
+        Whether the triangle is the lower one if offset is 0; False is the upper one.
     """
     ...
 
@@ -246,13 +246,13 @@ def trmm(
     Parameters
     ----------
     transpose : bool, default False
-        Use the transposed A.
+        Whether A is transposed: op(A) is its transpose.
     rightside : bool, default False
-        A stands on the right of B.
+        Whether op(A) is the right factor of the product.
     lower : bool, default True
-        Read A's lower triangle, else the upper.
+        Whether A is lower triangular; False is upper triangular. The other triangle is not read.
     alpha : float, default 1
-        Factor of the result.
+        Factor alpha of the product, or of B for linalg_trsm.
     """
     ...
 
@@ -271,12 +271,12 @@ def trsm(
     Parameters
     ----------
     transpose : bool, default False
-        Use the transposed A.
+        Whether A is transposed: op(A) is its transpose.
     rightside : bool, default False
-        A stands on the right of B.
+        Whether op(A) is the right factor of the product.
     lower : bool, default True
-        Read A's lower triangle, else the upper.
+        Whether A is lower triangular; False is upper triangular. The other triangle is not read.
     alpha : float, default 1
-        Factor of the result.
+        Factor alpha of the product, or of B for linalg_trsm.
     """
     ...

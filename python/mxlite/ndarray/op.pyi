@@ -15,12 +15,12 @@ def Activation(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Activation function, element by element.
+    """Applies the activation function act_type to every element.
 
     Parameters
     ----------
     act_type : Literal['relu', 'sigmoid', 'softrelu', 'softsign', 'tanh']
-        Function that is applied.
+        Activation function; softrelu is log(1 + exp(x)), softsign is x / (1 + abs(x)).
     """
     ...
 
@@ -42,28 +42,28 @@ def BatchNorm(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """Normalizes every channel over the batch; updates the running statistics.
+    """Normalizes each channel to mean 0 and variance 1 and computes gamma * x + beta. Training uses mean and variance of the batch and updates moving_mean and moving_var; inference uses moving_mean and moving_var.
 
     Parameters
     ----------
     eps : float, default 0.001
-        Added to the variance.
+        Added to the variance so that the divisor is not 0.
     momentum : float, default 0.9
-        Running statistics: running * m + batch * (1 - m).
+        Weight of the old value in running statistics: running = momentum * running + (1 - momentum) * batch.
     fix_gamma : bool, default True
-        Use 1 for gamma; its gradient is 0.
+        Whether gamma is taken as 1 and gets gradient 0.
     use_global_stats : bool, default False
-        Use the running statistics in training.
+        Whether training also normalizes by moving_mean and moving_var and does not update them.
     output_mean_var : bool, default False
-        Also return mean and inverse standard deviation.
+        Whether to also return the mean and the inverse standard deviation of each channel.
     axis : int, default 1
         Axis of the channels.
     cudnn_off : bool, default False
-        Accepted for compatibility, without effect.
+        Has no effect; accepted for compatibility with MXNet 1.x.
     min_calib_range : float | None, default None
-        Accepted, used by quantized models only.
+        Low end of the output's range; used only by quantized models.
     max_calib_range : float | None, default None
-        Accepted, used by quantized models only.
+        High end of the output's range; used only by quantized models.
     """
     ...
 
@@ -76,19 +76,19 @@ def BilinearSampler(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Image at the points of a grid, by bilinear interpolation.
+    """Samples images at the points of grid by bilinear interpolation. grid holds x, then y; -1 and 1 are the centers of the first and last pixels. Pixels outside of the image are 0.
 
     Parameters
     ----------
     cudnn_off : bool | None, default None
-        Accepted for compatibility, without effect.
+        Has no effect; accepted for compatibility with MXNet 1.x.
     """
     ...
 
 def BlockGrad(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """data; no gradient flows back through it."""
+    """Returns data; its gradient is 0."""
     ...
 
 stop_gradient = BlockGrad
@@ -104,16 +104,16 @@ def CTCLoss(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """Connectionist temporal classification loss of every sequence of a batch.
+    """Connectionist temporal classification loss of every sequence of a batch; data holds scores before softmax.
 
     Parameters
     ----------
     use_data_lengths : bool, default False
-        Take the input data_lengths.
+        Whether data_lengths, the number of steps of each sequence, is given; otherwise all steps count.
     use_label_lengths : bool, default False
-        Take the input label_lengths.
+        Whether label_lengths, the number of labels of each sequence, is given; otherwise labels end at the first 0 (blank_label 'first') or -1 ('last').
     blank_label : Literal['first', 'last'], default first
-        Class of the blank: 0 or the last one.
+        Class that is the blank: class 0 or the last class.
     """
     ...
 
@@ -125,7 +125,7 @@ def Cast(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """data with another element type.
+    """Converts data to another element type.
 
     Parameters
     ----------
@@ -178,27 +178,27 @@ def Convolution(
     Parameters
     ----------
     kernel : int | Sequence[int]
-        Size of the window: (w,), (h, w) or (d, h, w).
+        Size of the window along the spatial axes: (w,), (h, w) or (d, h, w).
     stride : int | Sequence[int], default ()
-        Step of the window; 1 where empty.
+        Step of the window along each spatial axis; () is 1.
     dilate : int | Sequence[int], default ()
-        Distance between the window's elements; 1 where empty.
+        Distance between adjacent elements of the window along each spatial axis; () is 1.
     pad : int | Sequence[int], default ()
-        Zeros added on both sides; 0 where empty.
+        Number of zeros added at both ends of each spatial axis; () is 0.
     num_filter : int
         Number of output channels.
     num_group : int, default 1
-        Number of groups that channels are divided into.
+        Number of groups that the channels are divided into; each group is convolved separately.
     workspace : int, default 1024
-        MiB that cuDNN may use; no effect on the CPU.
+        Scratch memory that cuDNN may use, in MiB; has no effect on the CPU.
     no_bias : bool, default False
-        Take no bias input.
+        Whether to omit the input bias.
     cudnn_tune : str | None, default None
-        off, limited_workspace or fastest; None: MXNET_CUDNN_AUTOTUNE_DEFAULT.
+        How cuDNN's algorithm is chosen: off, limited_workspace or fastest; None uses the environment variable MXNET_CUDNN_AUTOTUNE_DEFAULT.
     cudnn_off : bool, default False
-        Accepted for compatibility, without effect.
+        Has no effect; accepted for compatibility with MXNet 1.x.
     layout : Literal['NCW', 'NWC', 'NCHW', 'NHWC', 'NCDHW', 'NDHWC'] | None, default None
-        Order of data's dimensions; None is channels first.
+        Order of data's dimensions; None is NCW, NCHW or NCDHW.
     """
     ...
 
@@ -216,22 +216,22 @@ def Correlation(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Mean products of patches of two images at all displacements.
+    """Compares patches of data1 with displaced patches of data2: each output channel holds the mean product for one displacement.
 
     Parameters
     ----------
     kernel_size : int, default 1
-        Height and width of a patch; odd.
+        Height and width of a patch; must be odd.
     max_displacement : int, default 1
-        Largest displacement in pixels.
+        Largest displacement along height and along width, in pixels.
     stride1 : int, default 1
-        Step between patches of data1.
+        Distance between adjacent patches of data1, in pixels.
     stride2 : int, default 1
-        Step between displacements.
+        Distance between adjacent displacements, in pixels.
     pad_size : int, default 0
-        Zeros added on all sides of both images.
+        Number of zeros added at each side of both images.
     is_multiply : bool, default True
-        Products; otherwise absolute differences.
+        Whether patches are compared by products; False uses absolute differences.
     """
     ...
 
@@ -244,16 +244,16 @@ def Crop(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Part of an image, of size h_w or of the size of a second input.
+    """Cuts a rectangle out of each image, of size h_w or of the height and width of a second input.
 
     Parameters
     ----------
     offset : int | Sequence[int], default (0, 0)
-        First row and column of the part.
+        First row and column of the rectangle.
     h_w : int | Sequence[int], default (0, 0)
-        Height and width of the part; ignored with two inputs.
+        Height and width of the rectangle; ignored if a second input is given.
     center_crop : bool, default False
-        Take the middle and ignore offset.
+        Whether to cut out the middle of the image and ignore offset.
     """
     ...
 
@@ -283,31 +283,31 @@ def Deconvolution(
     Parameters
     ----------
     kernel : int | Sequence[int]
-        Size of the window: (w,), (h, w) or (d, h, w).
+        Size of the window along the spatial axes: (w,), (h, w) or (d, h, w).
     stride : int | Sequence[int], default ()
-        Step of the window; 1 where empty.
+        Step of the window along each spatial axis; () is 1.
     dilate : int | Sequence[int], default ()
-        Distance between the window's elements; 1 where empty.
+        Distance between adjacent elements of the window along each spatial axis; () is 1.
     pad : int | Sequence[int], default ()
-        Rows cut off on both sides; 0 where empty.
+        Number of elements removed from both ends of each spatial axis of the output; () is 0.
     adj : int | Sequence[int], default ()
-        Rows added at the end; below stride. 0 where empty.
+        Number of elements added at the end of each spatial axis of the output, less than stride; () is 0.
     target_shape : int | Sequence[int], default ()
-        Spatial size of the output; sets pad and adj.
+        Spatial size of the output, from which pad and adj are computed; () uses pad and adj as given.
     num_filter : int
         Number of output channels.
     num_group : int, default 1
-        Number of groups that channels are divided into.
+        Number of groups that the channels are divided into; each group is convolved separately.
     workspace : int, default 512
-        MiB that cuDNN may use; no effect on the CPU.
+        Scratch memory that cuDNN may use, in MiB; has no effect on the CPU.
     no_bias : bool, default True
-        Take no bias input.
+        Whether to omit the input bias.
     cudnn_tune : str | None, default None
-        off, limited_workspace or fastest; None: MXNET_CUDNN_AUTOTUNE_DEFAULT.
+        How cuDNN's algorithm is chosen: off, limited_workspace or fastest; None uses the environment variable MXNET_CUDNN_AUTOTUNE_DEFAULT.
     cudnn_off : bool, default False
-        Accepted for compatibility, without effect.
+        Has no effect; accepted for compatibility with MXNet 1.x.
     layout : Literal['NCW', 'NWC', 'NCHW', 'NHWC', 'NCDHW', 'NDHWC'] | None, default None
-        Order of data's dimensions; None is channels first.
+        Order of data's dimensions; None is NCW, NCHW or NCDHW.
     """
     ...
 
@@ -320,18 +320,18 @@ def Dropout(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """Sets random elements to zero and scales the others by 1 / (1 - p).
+    """Sets random elements to 0 and multiplies the others by 1 / (1 - p); returns data unchanged in inference unless mode is 'always'.
 
     Parameters
     ----------
     p : float, default 0.5
-        Fraction that is set to zero.
+        Probability that an element is set to 0.
     mode : Literal['always', 'training'], default training
-        When to drop: in training only, or always.
+        When elements are dropped: only in training, or also in inference.
     axes : int | Sequence[int], default ()
-        Axes along which the mask is the same.
+        Axes along which elements are dropped together; () drops each element independently.
     cudnn_off : bool | None, default None
-        Accepted for compatibility, without effect.
+        Has no effect; accepted for compatibility with MXNet 1.x.
     """
     ...
 
@@ -345,25 +345,25 @@ def Embedding(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Rows of the table weight that data's indices name.
+    """Looks up the rows of weight that the indices in data select; indices outside of the table are clipped to its ends.
 
     Parameters
     ----------
     input_dim : int
-        Number of rows of the table.
+        Number of rows of weight.
     output_dim : int
-        Length of a row.
+        Length of each row of weight.
     dtype : DTypeLike, default float32
-        dtype of a weight that is created for this layer.
+        dtype of weight if a symbol's type inference has to choose it.
     sparse_grad : bool, default False
-        Give the gradient of weight as single rows.
+        Whether the gradient of weight is a row-sparse array.
     """
     ...
 
 def Flatten(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """Joins all dimensions but the first: (d1, d2, ..., dk) becomes (d1, d2*...*dk)."""
+    """Joins all axes except the first: shape (d1, d2, ..., dk) becomes (d1, d2 * ... * dk)."""
     ...
 
 flatten = Flatten
@@ -386,9 +386,9 @@ def FullyConnected(
     num_hidden : int
         Size of the output's last dimension.
     no_bias : bool, default False
-        Take no bias input.
+        Whether to omit the input bias.
     flatten : bool, default True
-        Join all dimensions of data but the first; otherwise the last one is multiplied.
+        Whether to join all axes of data except the first; False applies the layer along the last axis.
     """
     ...
 
@@ -399,14 +399,14 @@ def GridGenerator(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Sampling grid of an affine transformation or of a flow in pixels.
+    """Computes a grid for BilinearSampler from affine transformations or from a flow in pixels.
 
     Parameters
     ----------
     transform_type : Literal['affine', 'warp']
-        affine: data is (batch, 6); warp: a flow (batch, 2, height, width).
+        affine: data holds a 2 x 3 matrix per image, of shape (N, 6); warp: data holds a flow (x, y) in pixels, of shape (N, 2, H, W).
     target_shape : int | Sequence[int], default (0, 0)
-        Height and width of an affine grid.
+        Height and width of the grid for transform_type 'affine'; 'warp' uses those of the flow.
     """
     ...
 
@@ -420,16 +420,16 @@ def GroupNorm(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """Normalizes groups of channels of each sample, then * gamma + beta.
+    """Normalizes each group of channels of each sample to mean 0 and variance 1, then computes gamma * x + beta.
 
     Parameters
     ----------
     num_groups : int, default 1
-        Number of groups that channels (axis 1) form.
+        Number of groups that the channels (axis 1) are divided into.
     eps : float, default 1e-05
-        Added to the variance.
+        Added to the variance so that the divisor is not 0.
     output_mean_var : bool, default False
-        Also return mean and standard deviation.
+        Whether to also return the mean and the standard deviation used for normalization.
     """
     ...
 
@@ -442,16 +442,16 @@ def IdentityAttachKLSparseReg(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """Identity whose gradient makes sigmoid activations sparse.
+    """Returns data, the output of a sigmoid; backward adds the gradient of a penalty on the KL divergence between each feature's mean activation and sparseness_target.
 
     Parameters
     ----------
     sparseness_target : float, default 0.1
-        Mean activation that is wanted.
+        Mean activation of each feature at which the penalty is 0.
     penalty : float, default 0.001
-        Weight of the term.
+        Factor of the penalty's gradient.
     momentum : float, default 0.9
-        Running mean: running * m + batch * (1 - m).
+        Weight of the old value in the running mean: running = momentum * running + (1 - momentum) * batch.
     """
     ...
 
@@ -463,12 +463,12 @@ def InstanceNorm(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Normalizes each channel of each sample, then * gamma + beta.
+    """Normalizes each channel of each sample to mean 0 and variance 1, then computes gamma * x + beta.
 
     Parameters
     ----------
     eps : float, default 0.001
-        Added to the variance.
+        Added to the variance so that the divisor is not 0.
     """
     ...
 
@@ -479,14 +479,14 @@ def L2Normalization(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Divides by the L2 norm of a sample, a pixel's channels or a channel's pixels.
+    """Divides elements by the L2 norm of all elements that mode groups together.
 
     Parameters
     ----------
     eps : float, default 1e-10
-        Added to the sum of squares.
+        Added to the sum of squares before the square root.
     mode : Literal['channel', 'instance', 'spatial'], default instance
-        What is normalized together.
+        Elements of a sample that share a norm: instance: all elements; channel: all channels at one position; spatial: all positions of one channel.
     """
     ...
 
@@ -500,18 +500,18 @@ def LRN(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Local response normalization across channels.
+    """Local response normalization: data / (knorm + alpha / nsize * sum of squares) ** beta, where the sum covers nsize adjacent channels.
 
     Parameters
     ----------
     alpha : float, default 1e-04
-        Factor of the sum of squares.
+        Factor of the sum of squares, before its division by nsize.
     beta : float, default 0.75
-        Exponent.
+        Exponent of the divisor.
     knorm : float, default 2
-        Constant added to the sum.
+        Constant in the base of the divisor.
     nsize : int
-        Number of channels summed over (odd).
+        Number of adjacent channels in the sum; must be odd.
     """
     ...
 
@@ -525,16 +525,16 @@ def LayerNorm(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """Normalizes along one axis to mean 0 and variance 1, then * gamma + beta.
+    """Normalizes along one axis to mean 0 and variance 1, then computes gamma * x + beta.
 
     Parameters
     ----------
     axis : int, default -1
         Axis that is normalized.
     eps : float, default 1e-05
-        Added to the variance.
+        Added to the variance so that the divisor is not 0.
     output_mean_var : bool, default False
-        Also return mean and standard deviation.
+        Whether to also return the mean and the standard deviation used for normalization.
     """
     ...
 
@@ -549,18 +549,18 @@ def LeakyReLU(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """Rectifier that is not zero below zero: leaky, prelu, rrelu, elu, selu, gelu, gelu_tanh.
+    """Applies a variant of relu that is not zero for all negative elements; act_type selects it.
 
     Parameters
     ----------
     act_type : Literal['elu', 'gelu', 'gelu_tanh', 'leaky', 'prelu', 'rrelu', 'selu'], default leaky
-        Function that is applied.
+        Values for x < 0 are slope * x with leaky, gamma * x with prelu, x times a random slope with rrelu, slope * (exp(x) - 1) with elu; gelu_tanh approximates gelu by tanh.
     slope : float, default 0.25
-        Slope of leaky and factor of elu below 0.
+        Slope of leaky and factor of elu for negative elements.
     lower_bound : float, default 0.125
-        Least slope of rrelu.
+        Smallest random slope of rrelu in training; inference uses the mean of both bounds.
     upper_bound : float, default 0.334
-        Largest slope of rrelu.
+        Largest random slope of rrelu in training; inference uses the mean of both bounds.
     """
     ...
 
@@ -571,7 +571,7 @@ def LinearRegressionOutput(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """data, with the gradient of a squared error.
+    """Returns data; backward computes the gradient of half the squared difference from label, with or without output gradient.
 
     Parameters
     ----------
@@ -587,7 +587,7 @@ def LogisticRegressionOutput(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """sigmoid of data, with the gradient of a binary cross entropy.
+    """Returns sigmoid(data); backward computes the gradient of the binary cross entropy with label.
 
     Parameters
     ----------
@@ -603,7 +603,7 @@ def MAERegressionOutput(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """data, with the gradient of an absolute error.
+    """Returns data; backward computes the gradient of the absolute difference from label.
 
     Parameters
     ----------
@@ -620,16 +620,16 @@ def MakeLoss(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """data as a loss: its gradient is grad_scale whatever arrives from above.
+    """Returns data as a loss: its gradient is grad_scale and does not depend on the output's gradient.
 
     Parameters
     ----------
     grad_scale : float, default 1
-        The gradient.
+        Gradient of each element before normalization.
     valid_thresh : float, default 0
-        Elements above it count as valid.
+        Elements above this value are counted by normalization 'valid'.
     normalization : Literal['batch', 'null', 'valid'], default null
-        Divides the gradient by nothing, the batch size or the number of valid elements.
+        Divisor of the gradient: null: 1; batch: the batch size; valid: the number of valid elements.
     """
     ...
 
@@ -641,16 +641,16 @@ def Pad(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Adds elements before and after every axis: a constant, the edge or a mirror image.
+    """Adds elements before and after each axis: a constant, the nearest element or a mirror image.
 
     Parameters
     ----------
     mode : Literal['constant', 'edge', 'reflect']
-        What the new elements are.
+        Values of the new elements: constant: constant_value; edge: the nearest element of data; reflect: elements mirrored at the first and last element.
     pad_width : int | Sequence[int | None] | None
-        Elements added before and after, for every axis: (b1, a1, b2, a2, ...).
+        Number of elements added before and after each axis: (before_0, after_0, before_1, after_1, ...).
     constant_value : float, default 0
-        Value of mode constant.
+        Value of new elements in mode 'constant'.
     """
     ...
 
@@ -671,30 +671,30 @@ def Pooling(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Maximum, average, sum or p-norm of the elements of a sliding window.
+    """Maximum, average, sum or p-norm of the elements of a window that slides over the spatial axes.
 
     Parameters
     ----------
     kernel : int | Sequence[int], default ()
-        Size of the window; not used by global pooling.
+        Size of the window along each spatial axis; ignored if global_pool is True.
     pool_type : Literal['avg', 'lp', 'max', 'sum'], default max
-        What is made of the elements of a window.
+        Value computed from each window; lp is the p-norm with p = p_value.
     global_pool : bool, default False
-        One window over the whole spatial extent.
+        Whether a single window covers all spatial axes.
     cudnn_off : bool, default False
-        Accepted for compatibility, without effect.
+        Has no effect; accepted for compatibility with MXNet 1.x.
     pooling_convention : Literal['full', 'same', 'valid'], default valid
-        Output size: valid rounds down, full up, same divides the padded size by stride.
+        How output sizes are rounded: valid: floor((padded size - kernel) / stride) + 1; full: the same with ceil; same: ceil(padded size / stride).
     stride : int | Sequence[int], default ()
-        Step of the window; 1 where empty.
+        Step of the window along each spatial axis; () is 1.
     pad : int | Sequence[int], default ()
-        Padding on both sides; 0 where empty.
+        Number of elements of padding at both ends of each spatial axis; () is 0.
     p_value : int | None, default None
-        Exponent of lp pooling: 1, 2 or 3.
+        Exponent p of pool_type 'lp': 1, 2 or 3.
     count_include_pad : bool | None, default None
-        Averages count padding in their divisor; None is True.
+        Whether averages count padding in their divisor; None is True.
     layout : Literal['NCW', 'NWC', 'NCHW', 'NHWC', 'NCDHW', 'NDHWC'] | None, default None
-        Order of data's dimensions; None is channels first.
+        Order of data's dimensions; None is NCW, NCHW or NCDHW.
     """
     ...
 
@@ -721,32 +721,32 @@ def RNN(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """Recurrent layers (vanilla, LSTM, GRU) over sequences of shape (steps, batch, inputs).
+    """Stacked recurrent layers (vanilla, LSTM or GRU) over sequences of shape (steps, batch, inputs).
 
     Parameters
     ----------
     state_size : int
         Size of the hidden state.
     num_layers : int
-        Stacked layers.
+        Number of stacked layers.
     bidirectional : bool, default False
-        Also run over the reversed sequence.
+        Whether each layer also runs over the reversed sequence and joins both outputs.
     mode : Literal['rnn_relu', 'rnn_tanh', 'lstm', 'gru']
-        Kind of the recurrent cell.
+        Recurrent cell: vanilla with relu or tanh, LSTM or GRU.
     p : float, default 0
-        Fraction dropped between layers in training.
+        Probability that an element between two layers is set to 0 in training.
     state_outputs : bool, default False
-        Also return the last states.
+        Whether to also return the states after the last step.
     projection_size : int | None, default None
-        Project the output of an lstm to this size.
+        Size that a linear layer projects each lstm output to; None: no projection.
     lstm_state_clip_min : float | None, default None
-        Lower bound of lstm cell states.
+        Lower bound of lstm cell states; None: no bound.
     lstm_state_clip_max : float | None, default None
-        Upper bound of lstm cell states.
+        Upper bound of lstm cell states; None: no bound.
     lstm_state_clip_nan : bool, default False
-        Clipping turns NaN into the lower bound.
+        Whether clipping replaces NaN by lstm_state_clip_min.
     use_sequence_length : bool, default False
-        Take the input sequence_length (batch); later steps give zeros.
+        Whether sequence_length, of shape (batch,), is given; outputs of steps after it are 0.
     """
     ...
 
@@ -758,14 +758,14 @@ def ROIPooling(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """Largest values of each bin of each region, on the pixel grid.
+    """Divides each region into bins of whole pixels and returns the maximum of each bin. rois has rows (image, xmin, ymin, xmax, ymax).
 
     Parameters
     ----------
     pooled_size : int | Sequence[int]
-        Height and width of the output.
+        Height and width of the output: the number of bins along each axis.
     spatial_scale : float
-        Size of data relative to the image that rois refer to.
+        Factor that converts coordinates of rois to pixels of data, such as 1 / stride.
     """
     ...
 
@@ -778,18 +778,18 @@ def Reshape(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Same elements in another shape.
+    """Returns the same elements in another shape.
 
     Parameters
     ----------
     shape : int | Sequence[int], default ()
-        Target; 0 keeps a dimension, -1 infers one, -2 keeps the rest, -3 joins the next two, -4 splits one into the two numbers that follow.
+        New shape; 0 keeps a dimension of data, -1 infers one, -2 keeps all remaining dimensions, -3 joins the next two, -4 splits the next one into the two numbers that follow.
     reverse : bool, default False
-        Match shape from the right.
+        Whether special values of shape are matched with data's dimensions from the right.
     target_shape : int | Sequence[int], default ()
-        Old spelling of shape: 0 infers one dimension.
+        Deprecated form of shape, in which 0 infers one dimension.
     keep_highest : bool, default False
-        With target_shape: keep the first dimension.
+        Whether the first dimension stays if target_shape is given.
     """
     ...
 
@@ -804,16 +804,16 @@ def SVMOutput(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """data, with the gradient of a hinge loss with class label.
+    """Returns data, the scores of classes; backward computes the gradient of a hinge loss for the classes in label.
 
     Parameters
     ----------
     margin : float, default 1
-        Distance that scores should keep from 0.
+        Scores of a label's class below margin and other scores above -margin are penalized.
     regularization_coefficient : float, default 1
         Factor of the gradient.
     use_linear : bool, default False
-        L1 hinge loss; otherwise its square.
+        Whether the loss is linear in the violation of margin (L1); False squares it (L2).
     """
     ...
 
@@ -825,14 +825,14 @@ def SequenceLast(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """The last time step of every sequence.
+    """Returns the last time step of each sequence.
 
     Parameters
     ----------
     use_sequence_length : bool, default False
-        Use sequence_length; otherwise all sequences have full length.
+        Whether sequence_length, of shape (N,), is given; otherwise all sequences have all steps.
     axis : int, default 0
-        Axis of time.
+        Axis of time steps.
     """
     ...
 
@@ -845,16 +845,16 @@ def SequenceMask(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Replaces everything behind each sequence's end by one value.
+    """Replaces all time steps after the end of each sequence by one value.
 
     Parameters
     ----------
     use_sequence_length : bool, default False
-        Use sequence_length; otherwise nothing is masked.
+        Whether sequence_length, of shape (N,), is given; otherwise nothing is masked.
     value : float, default 0
-        Value of steps after the end.
+        Value of the steps after the end of a sequence.
     axis : int, default 0
-        Axis of time: 0 or 1.
+        Axis of time steps: 0 or 1; the other one is the batch.
     """
     ...
 
@@ -866,14 +866,14 @@ def SequenceReverse(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Reverses every sequence; what lies behind its end stays.
+    """Reverses the time steps of each sequence; steps after its end stay in place.
 
     Parameters
     ----------
     use_sequence_length : bool, default False
-        Use sequence_length; otherwise all sequences have full length.
+        Whether sequence_length, of shape (N,), is given; otherwise all sequences have all steps.
     axis : int, default 0
-        Axis of time.
+        Axis of time steps.
     """
     ...
 
@@ -890,11 +890,11 @@ def SliceChannel(
     Parameters
     ----------
     num_outputs : int
-        Number of equal parts.
+        Number of equal parts that the axis is split into.
     axis : int, default 1
         Axis that is split.
     squeeze_axis : bool, default False
-        Remove the axis, which then has length 1 in every part.
+        Whether to remove the split axis from each part, where it must have length 1.
     """
     ...
 
@@ -906,12 +906,12 @@ def SoftmaxActivation(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """softmax over a whole sample or over its channels.
+    """softmax along all axes of a sample or along its channels.
 
     Parameters
     ----------
     mode : Literal['channel', 'instance'], default instance
-        What sums to 1.
+        Axes along which the output sums to 1: instance: all except the first; channel: axis 1.
     """
     ...
 
@@ -929,26 +929,26 @@ def SoftmaxOutput(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """softmax with the gradient of the cross entropy with label.
+    """Returns softmax(data); backward computes the gradient of the cross entropy with label.
 
     Parameters
     ----------
     grad_scale : float, default 1
         Factor of the gradient.
     ignore_label : float, default -1
-        Label whose gradient is 0, with use_ignore.
+        Label whose positions get gradient 0 if use_ignore is True.
     multi_output : bool, default False
-        Softmax over axis 1, one label per position.
+        Whether softmax is along axis 1, with one label for each position of the other axes.
     use_ignore : bool, default False
-        Leave out labels equal to ignore_label.
+        Whether positions whose label is ignore_label get gradient 0.
     preserve_shape : bool, default False
-        Softmax over the last axis.
+        Whether softmax is along the last axis; otherwise all axes except the first are joined.
     normalization : Literal['batch', 'null', 'valid'], default null
-        Divides the gradient by nothing, the batch size or the number of valid labels.
+        Divisor of the gradient: null: 1; batch: the batch size; valid: the number of labels that are not ignored.
     out_grad : bool, default False
-        Multiply by the gradient that arrives from above.
+        Whether to multiply the gradient by the output's gradient, which is otherwise ignored.
     smooth_alpha : float, default 0
-        Label smoothing.
+        Label smoothing: the label's class has the target 1 - smooth_alpha, and the other classes share smooth_alpha equally.
     """
     ...
 
@@ -965,18 +965,18 @@ def SpatialTransformer(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Image under an affine transformation per batch entry, bilinear.
+    """Transforms each image by its own affine transformation with bilinear interpolation; loc holds 2 x 3 matrices, row by row, which map output coordinates to input coordinates.
 
     Parameters
     ----------
     target_shape : int | Sequence[int], default (0, 0)
-        Height and width of the output.
+        Height and width of the output: the number of bins along each axis.
     transform_type : Literal['affine']
-        Kind of transformation.
+        Kind of transformation; only affine exists.
     sampler_type : Literal['bilinear']
-        Kind of interpolation.
+        Kind of interpolation; only bilinear exists.
     cudnn_off : bool | None, default None
-        Accepted for compatibility, without effect.
+        Has no effect; accepted for compatibility with MXNet 1.x.
     """
     ...
 
@@ -987,14 +987,14 @@ def SwapAxis(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Exchanges two axes.
+    """Exchanges two axes of an array.
 
     Parameters
     ----------
     dim1 : int, default 0
-        First axis.
+        First axis that is exchanged.
     dim2 : int, default 0
-        Second axis.
+        Second axis that is exchanged.
     """
     ...
 
@@ -1011,20 +1011,20 @@ def UpSampling(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Enlarges height and width by a whole factor.
+    """Enlarges height and width of images by an integer factor.
 
     Parameters
     ----------
     scale : int
-        Factor of height and width of the first input.
+        Factor of the first input's height and width; the other inputs are enlarged to the same size.
     num_filter : int, default 0
-        Number of channels, for bilinear.
+        Number of channels for sample_type 'bilinear'; 0 infers it.
     sample_type : Literal['bilinear', 'nearest']
-        How values between are found.
+        How pixels are enlarged: nearest repeats them, bilinear applies a transposed convolution with the input weight.
     multi_input_mode : Literal['concat', 'sum'], default concat
-        Concatenate channels or add.
+        How several inputs are combined: concat joins their channels, sum adds them.
     workspace : int, default 512
-        Accepted for compatibility, without effect.
+        Has no effect; accepted for compatibility with MXNet 1.x.
     """
     ...
 
@@ -1051,28 +1051,28 @@ def adam_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """weight -= lr * mean / (sqrt(var) + epsilon); lr is already corrected.
+    """Adam: weight -= lr * mean / (sqrt(var) + epsilon), where mean and var are running means of the gradient and its square. The bias correction of lr is applied only if t is given.
 
     Parameters
     ----------
     lr : float
         Learning rate.
     beta1 : float, default 0.9
-        Decay of the mean.
+        Decay rate of the running mean of gradients.
     beta2 : float, default 0.999
-        Decay of the variance.
+        Decay rate of the running mean of squared gradients.
     epsilon : float, default 1e-08
-        Keeps the divisor above 0.
+        Small constant that keeps the divisor above 0.
     wd : float, default 0
-        Weight decay.
+        Weight decay coefficient.
     rescale_grad : float, default 1
-        Factor on the gradient.
+        Factor of the gradient.
     clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
+        Bound of the scaled gradient, which is clipped to [-clip_gradient, clip_gradient]; negative: no clipping.
     lazy_update : bool, default True
-        For row-sparse gradients; has no effect on dense ones.
+        Whether a row-sparse gradient updates only its stored rows; has no effect on dense gradients.
     t : int, default 0
-        Number of this update, from 1, which corrects lr for the zeros that the means start with; 0: lr is corrected already.
+        Number of this update, counted from 1, for the bias correction of lr; 0: lr is already corrected.
     """
     ...
 
@@ -1082,7 +1082,7 @@ def add_n(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Sum of arrays of one shape and dtype."""
+    """Sum of arrays of the same shape and dtype."""
     ...
 
 ElementWiseSum = add_n
@@ -1093,12 +1093,12 @@ def all_finite(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """1 if no element is NaN or infinite, else 0.
+    """Returns 1 if no element is NaN or infinite, else 0.
 
     Parameters
     ----------
     init_output : bool, default True
-        Only True is supported.
+        Must be True.
     """
     ...
 
@@ -1108,7 +1108,7 @@ def amp_cast(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Cast of floating types; integers stay.
+    """Converts float types to dtype; integers stay unchanged.
 
     Parameters
     ----------
@@ -1125,21 +1125,21 @@ def amp_multicast(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """Casts all floating arrays to the widest (or narrowest) type among them.
+    """Converts all float arrays to the widest or narrowest float type among them.
 
     Parameters
     ----------
     num_outputs : int
-        How many arrays.
+        Number of arrays.
     cast_narrow : bool, default False
-        Convert to the narrowest floating type among the inputs instead of the widest.
+        Whether to convert to the narrowest float type among the inputs instead of the widest.
     """
     ...
 
 def arccos(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """Inverse cosine."""
+    """Inverse cosine, in radians."""
     ...
 
 def arccosh(
@@ -1151,7 +1151,7 @@ def arccosh(
 def arcsin(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """Inverse sine."""
+    """Inverse sine, in radians."""
     ...
 
 def arcsinh(
@@ -1163,7 +1163,7 @@ def arcsinh(
 def arctan(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """Inverse tangent."""
+    """Inverse tangent, in radians."""
     ...
 
 def arctanh(
@@ -1184,16 +1184,16 @@ def argmax(
     Parameters
     ----------
     axis : int | None, default None
-        Axis to search; None searches the flattened array.
+        Axis that is searched; None searches the flattened array.
     keepdims : bool, default False
-        Keep the searched axis with length 1.
+        Whether the searched axis stays, with length 1.
     """
     ...
 
 def argmax_channel(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """argmax over axis 1."""
+    """Index of the first largest value along axis 1."""
     ...
 
 def argmin(
@@ -1208,9 +1208,9 @@ def argmin(
     Parameters
     ----------
     axis : int | None, default None
-        Axis to search; None searches the flattened array.
+        Axis that is searched; None searches the flattened array.
     keepdims : bool, default False
-        Keep the searched axis with length 1.
+        Whether the searched axis stays, with length 1.
     """
     ...
 
@@ -1222,16 +1222,16 @@ def argsort(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Indices that sort along one axis; equal values keep their order.
+    """Returns the indices that sort data along one axis; equal values keep their order.
 
     Parameters
     ----------
     axis : int | None, default -1
-        Axis that is sorted; None flattens.
+        Axis that is sorted; None sorts the flattened array.
     is_ascend : bool, default True
-        Smallest first.
+        Whether the order is ascending.
     dtype : DTypeLike, default float32
-        Type of the indices.
+        Element type of the indices.
     """
     ...
 
@@ -1244,16 +1244,16 @@ def batch_dot(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Matrix products of the last two axes, one for every index of the others.
+    """Matrix products over the last two axes, one for each index of the leading axes.
 
     Parameters
     ----------
     transpose_a : bool, default False
-        Use the transposed lhs.
+        Whether lhs is transposed first.
     transpose_b : bool, default False
-        Use the transposed rhs.
+        Whether rhs is transposed first.
     forward_stype : Literal['default', 'row_sparse', 'csr'] | None, default None
-        Storage type of the result; None: chosen by the storage types of the inputs.
+        Storage type of the result; None chooses it by the storage types of the inputs.
     """
     ...
 
@@ -1263,7 +1263,7 @@ def batch_take(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """One element of every row: output[i] = a[i, indices[i]]."""
+    """Takes one element of each row: output[i] = a[i, indices[i]]."""
     ...
 
 def broadcast_add(
@@ -1284,14 +1284,14 @@ def broadcast_axis(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """data repeated along some axes.
+    """Repeats data along axes of length 1.
 
     Parameters
     ----------
     axis : int | Sequence[int], default ()
-        Axes of length 1 to repeat.
+        Axes of length 1 along which data is repeated.
     size : int | Sequence[int], default ()
-        New lengths of these axes.
+        New length of each axis in axis.
     """
     ...
 
@@ -1303,7 +1303,7 @@ def broadcast_div(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """lhs / rhs; integers give the integer part, and 0 for a zero divisor."""
+    """lhs / rhs; for integers the quotient without fraction, or 0 if rhs is 0."""
     ...
 
 def broadcast_equal(
@@ -1312,7 +1312,7 @@ def broadcast_equal(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """1 where equal, else 0."""
+    """1 where lhs equals rhs, else 0."""
     ...
 
 def broadcast_greater(
@@ -1368,14 +1368,14 @@ def broadcast_like(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """lhs repeated to the shape of rhs.
+    """Repeats lhs along axes of length 1 to the shape of rhs.
 
     Parameters
     ----------
     lhs_axes : int | Sequence[int] | None, default None
-        Axes of lhs; None: all.
+        Axes of lhs that are repeated; None: all.
     rhs_axes : int | Sequence[int] | None, default None
-        Axes of rhs with their lengths.
+        Axes of rhs whose lengths those in lhs_axes get; None: all.
     """
     ...
 
@@ -1385,7 +1385,7 @@ def broadcast_logical_and(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """1 where neither is 0, else 0."""
+    """1 where both operands differ from 0, else 0."""
     ...
 
 def broadcast_logical_or(
@@ -1394,7 +1394,7 @@ def broadcast_logical_or(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """1 where one is not 0, else 0."""
+    """1 where at least one operand differs from 0, else 0."""
     ...
 
 def broadcast_logical_xor(
@@ -1403,7 +1403,7 @@ def broadcast_logical_xor(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """1 where exactly one is 0, else 0."""
+    """1 where exactly one operand is 0, else 0."""
     ...
 
 def broadcast_maximum(
@@ -1412,7 +1412,7 @@ def broadcast_maximum(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Larger value; NaN if one is NaN."""
+    """Larger of lhs and rhs; NaN if either is NaN."""
     ...
 
 def broadcast_minimum(
@@ -1421,7 +1421,7 @@ def broadcast_minimum(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Smaller value; NaN if one is NaN."""
+    """Smaller of lhs and rhs; NaN if either is NaN."""
     ...
 
 def broadcast_mod(
@@ -1430,7 +1430,7 @@ def broadcast_mod(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Remainder with the sign of rhs; 0 for a zero divisor."""
+    """Remainder of lhs / rhs with the sign of rhs; 0 if rhs is 0."""
     ...
 
 def broadcast_mul(
@@ -1448,7 +1448,7 @@ def broadcast_not_equal(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """1 where not equal, else 0."""
+    """1 where lhs differs from rhs, else 0."""
     ...
 
 def broadcast_power(
@@ -1477,12 +1477,12 @@ def broadcast_to(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """data repeated to a shape.
+    """Repeats data along axes of length 1 to a given shape.
 
     Parameters
     ----------
     shape : int | Sequence[int], default ()
-        Shape of the result; 0 keeps data's length.
+        Shape of the result; 0 keeps the length of data's axis.
     """
     ...
 
@@ -1505,7 +1505,7 @@ def clip(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """data limited to [a_min, a_max]; a NaN stays.
+    """Clips data to [a_min, a_max]; NaN stays NaN.
 
     Parameters
     ----------
@@ -1526,20 +1526,20 @@ def col2im(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Image from the columns of im2col; overlapping windows are added.
+    """Reverses im2col: writes the columns back to an image, where overlapping windows are added.
 
     Parameters
     ----------
     output_size : int | Sequence[int]
         Spatial size of the output.
     kernel : int | Sequence[int]
-        Size of the window: (w,), (h, w) or (d, h, w).
+        Size of the window along the spatial axes: (w,), (h, w) or (d, h, w).
     stride : int | Sequence[int], default ()
-        Step of the window; 1 where empty.
+        Step of the window along each spatial axis; () is 1.
     dilate : int | Sequence[int], default ()
-        Distance between the window's elements; 1 where empty.
+        Distance between adjacent elements of the window along each spatial axis; () is 1.
     pad : int | Sequence[int], default ()
-        Zeros added on both sides; 0 where empty.
+        Number of zeros added at both ends of each spatial axis; () is 0.
     """
     ...
 
@@ -1562,21 +1562,21 @@ def cumsum(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Sum of the elements up to each position.
+    """Cumulative sum: each element of the output is the sum of the elements up to its position.
 
     Parameters
     ----------
     axis : int | None, default None
-        Axis to add along; None flattens data first.
+        Axis along which elements are added; None flattens the array first.
     dtype : DTypeLike | None, default None
-        Type of the result; None keeps data's.
+        Element type of the result; None means that of data.
     """
     ...
 
 def degrees(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """Radians to degrees."""
+    """Converts radians to degrees."""
     ...
 
 def depth_to_space(
@@ -1585,7 +1585,7 @@ def depth_to_space(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Moves blocks of channels to blocks of height and width.
+    """Rearranges channels to blocks of height and width.
 
     Parameters
     ----------
@@ -1602,16 +1602,16 @@ def diag(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """A diagonal of an array; of a vector, the matrix that has it as diagonal.
+    """Returns a diagonal of an array, or for a vector the matrix with this vector on a diagonal.
 
     Parameters
     ----------
     k : int, default 0
-        Diagonal: above the main one for k > 0, below for k < 0.
+        Diagonal: positive above the main diagonal, negative below it, 0 the main diagonal.
     axis1 : int, default 0
-        Axis of the rows; for 2 or more dimensions.
+        Axis of the rows; ignored for a vector.
     axis2 : int, default 1
-        Axis of the columns; for 2 or more dimensions.
+        Axis of the columns; ignored for a vector.
     """
     ...
 
@@ -1624,16 +1624,16 @@ def dot(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Sums products over the last axis of lhs and the first axis of rhs.
+    """Sums products over the last axis of lhs and the first axis of rhs: for matrices, their product.
 
     Parameters
     ----------
     transpose_a : bool, default False
-        Use the transposed lhs.
+        Whether lhs is transposed first.
     transpose_b : bool, default False
-        Use the transposed rhs.
+        Whether rhs is transposed first.
     forward_stype : Literal['default', 'row_sparse', 'csr'] | None, default None
-        Storage type of the result; None: chosen by the storage types of the inputs.
+        Storage type of the result; None chooses it by the storage types of the inputs.
     """
     ...
 
@@ -1643,7 +1643,7 @@ def elemwise_add(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """lhs + rhs of one shape."""
+    """lhs + rhs for arrays of the same shape."""
     ...
 
 def elemwise_div(
@@ -1652,7 +1652,7 @@ def elemwise_div(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """lhs / rhs of one shape."""
+    """lhs / rhs for arrays of the same shape."""
     ...
 
 def elemwise_mul(
@@ -1661,7 +1661,7 @@ def elemwise_mul(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """lhs * rhs of one shape."""
+    """lhs * rhs for arrays of the same shape."""
     ...
 
 def elemwise_sub(
@@ -1670,7 +1670,7 @@ def elemwise_sub(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """lhs - rhs of one shape."""
+    """lhs - rhs for arrays of the same shape."""
     ...
 
 def erf(
@@ -1709,7 +1709,7 @@ def expand_dims(
 def expm1(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """exp(data) - 1, exact near 0."""
+    """exp(data) - 1, accurate near 0."""
     ...
 
 def fill_element_0index(
@@ -1719,13 +1719,13 @@ def fill_element_0index(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """lhs with one element per row replaced: output[i, rhs[i]] = mhs[i]."""
+    """Returns lhs with one element of each row replaced: output[i, rhs[i]] = mhs[i]."""
     ...
 
 def fix(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """Integer part, towards zero."""
+    """Rounds toward 0 to an integer."""
     ...
 
 def floor(
@@ -1752,26 +1752,26 @@ def ftml_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Follow the moving leader.
+    """FTML (follow the moving leader) with the states d, v and z.
 
     Parameters
     ----------
     lr : float
         Learning rate.
     beta1 : float, default 0.6
-        Decay of the mean.
+        Decay rate of the running mean of gradients.
     beta2 : float, default 0.999
-        Decay of the variance.
+        Decay rate of the running mean of squared gradients.
     epsilon : float, default 1e-08
-        Keeps the divisor above 0.
+        Small constant that keeps the divisor above 0.
     t : int
-        Number of this update, from 1.
+        Number of this update, counted from 1.
     wd : float, default 0
-        Weight decay.
+        Weight decay coefficient.
     rescale_grad : float, default 1
-        Factor on the gradient.
+        Factor of the gradient.
     clip_grad : float, default -1
-        Limit of the gradient; below 0: none.
+        Bound of the scaled gradient, which is clipped to [-clip_grad, clip_grad]; negative: no clipping.
     """
     ...
 
@@ -1789,22 +1789,22 @@ def ftrl_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Follow the regularized leader.
+    """FTRL (follow the regularized leader) with the states z and n, the sum of squared gradients.
 
     Parameters
     ----------
     lr : float
         Learning rate.
     lamda1 : float, default 0.01
-        L1 penalty.
+        Coefficient of the L1 penalty.
     beta : float, default 1
-        Added to the divisor.
+        Constant added to the root of the summed squared gradients in the divisor.
     wd : float, default 0
-        Weight decay.
+        Weight decay coefficient.
     rescale_grad : float, default 1
-        Factor on the gradient.
+        Factor of the gradient.
     clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
+        Bound of the scaled gradient, which is clipped to [-clip_gradient, clip_gradient]; negative: no clipping.
     """
     ...
 
@@ -1826,7 +1826,7 @@ def gather_nd(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """The elements or slices of data at the given coordinates."""
+    """Returns the elements or slices of data at the given coordinates: output[b] = data[indices[0, b], ..., indices[M - 1, b]]."""
     ...
 
 def hard_sigmoid(
@@ -1836,14 +1836,14 @@ def hard_sigmoid(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """clip(alpha * data + beta, 0, 1).
+    """Clips alpha * data + beta to [0, 1].
 
     Parameters
     ----------
     alpha : float, default 0.2
-        Slope.
+        Slope of the linear part.
     beta : float, default 0.5
-        Value at 0.
+        Value for data = 0.
     """
     ...
 
@@ -1856,18 +1856,18 @@ def im2col(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Windows of an image as columns of a matrix.
+    """Returns the windows of an image as columns of a matrix.
 
     Parameters
     ----------
     kernel : int | Sequence[int]
-        Size of the window: (w,), (h, w) or (d, h, w).
+        Size of the window along the spatial axes: (w,), (h, w) or (d, h, w).
     stride : int | Sequence[int], default ()
-        Step of the window; 1 where empty.
+        Step of the window along each spatial axis; () is 1.
     dilate : int | Sequence[int], default ()
-        Distance between the window's elements; 1 where empty.
+        Distance between adjacent elements of the window along each spatial axis; () is 1.
     pad : int | Sequence[int], default ()
-        Zeros added on both sides; 0 where empty.
+        Number of zeros added at both ends of each spatial axis; () is 0.
     """
     ...
 
@@ -1897,26 +1897,26 @@ def lamb_update_phase1(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """LAMB, first part: the step before it is scaled by the layer's norms.
+    """LAMB, first phase: returns the step before it is scaled by the norms of weight and step.
 
     Parameters
     ----------
     beta1 : float, default 0.9
-        Decay of the mean.
+        Decay rate of the running mean of gradients.
     beta2 : float, default 0.999
-        Decay of the variance.
+        Decay rate of the running mean of squared gradients.
     epsilon : float, default 1e-06
-        Keeps the divisor above 0.
+        Small constant that keeps the divisor above 0.
     t : int
-        Number of this update, from 1.
+        Number of this update, counted from 1.
     bias_correction : bool, default True
-        Correct the first steps?
+        Whether the running means are corrected for their start at 0.
     wd : float
-        Weight decay.
+        Weight decay coefficient.
     rescale_grad : float, default 1
-        Factor on the gradient.
+        Factor of the gradient.
     clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
+        Bound of the scaled gradient, which is clipped to [-clip_gradient, clip_gradient]; negative: no clipping.
     """
     ...
 
@@ -1931,16 +1931,16 @@ def lamb_update_phase2(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """LAMB, second part: weight -= lr * r1 / r2 * g, where r1 is the weight's norm and r2 that of g.
+    """LAMB, second phase: weight -= lr * r1 / r2 * g, where g is the result of the first phase, r1 the norm of weight and r2 the norm of g.
 
     Parameters
     ----------
     lr : float
         Learning rate.
     lower_bound : float, default -1
-        Lower bound of r1; below 0: none.
+        Lower bound of r1; negative: no bound.
     upper_bound : float, default -1
-        Upper bound of r1; below 0: none.
+        Upper bound of r1; negative: no bound.
     """
     ...
 
@@ -1961,7 +1961,7 @@ def linalg_extractdiag(
     Parameters
     ----------
     offset : int, default 0
-        Diagonal: above the main one if positive, below if negative.
+        Diagonal: positive above the main diagonal, negative below it, 0 the main diagonal.
     """
     ...
 
@@ -1972,14 +1972,14 @@ def linalg_extracttrian(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """A triangle of every matrix: a lower one row after row, an upper one column after column.
+    """Extracts a triangle of each matrix as a vector: a lower triangle row by row, an upper triangle column by column.
 
     Parameters
     ----------
     offset : int, default 0
-        First diagonal: positive for an upper triangle, negative for a lower one.
+        Diagonal at which the triangle begins: positive above the main diagonal (an upper triangle), negative below it (a lower triangle), 0 the main diagonal.
     lower : bool, default True
-        With offset 0: lower triangle, else upper.
+        Whether the triangle is the lower one if offset is 0; False is the upper one.
     """
     ...
 
@@ -2006,15 +2006,15 @@ def linalg_gemm(
     Parameters
     ----------
     transpose_a : bool, default False
-        Use the transposed A.
+        Whether A is transposed: op(A) is its transpose.
     transpose_b : bool, default False
-        Use the transposed B.
+        Whether B is transposed: op(B) is its transpose.
     alpha : float, default 1
-        Factor of the product.
+        Factor alpha of the product.
     beta : float, default 1
-        Factor of C.
+        Factor beta of C.
     axis : int, default -2
-        Axis of the rows; columns are the last axis.
+        Axis of the rows of matrices; columns are along the last axis.
     """
     ...
 
@@ -2033,20 +2033,20 @@ def linalg_gemm2(
     Parameters
     ----------
     transpose_a : bool, default False
-        Use the transposed A.
+        Whether A is transposed: op(A) is its transpose.
     transpose_b : bool, default False
-        Use the transposed B.
+        Whether B is transposed: op(B) is its transpose.
     alpha : float, default 1
-        Factor of the product.
+        Factor alpha of the product.
     axis : int, default -2
-        Axis of the rows; columns are the last axis.
+        Axis of the rows of matrices; columns are along the last axis.
     """
     ...
 
 def linalg_inverse(
     A: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """Inverse of every matrix."""
+    """Inverse of each matrix."""
     ...
 
 def linalg_makediag(
@@ -2055,12 +2055,12 @@ def linalg_makediag(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Matrices that are zero but for one diagonal.
+    """Makes matrices with A on one diagonal and 0 elsewhere.
 
     Parameters
     ----------
     offset : int, default 0
-        Diagonal: above the main one if positive, below if negative.
+        Diagonal: positive above the main diagonal, negative below it, 0 the main diagonal.
     """
     ...
 
@@ -2071,14 +2071,14 @@ def linalg_maketrian(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Matrices that are zero but for one triangle, given in the order of linalg_extracttrian.
+    """Makes matrices with A in one triangle, in the order of linalg_extracttrian, and 0 elsewhere.
 
     Parameters
     ----------
     offset : int, default 0
-        First diagonal: positive for an upper triangle, negative for a lower one.
+        Diagonal at which the triangle begins: positive above the main diagonal (an upper triangle), negative below it (a lower triangle), 0 the main diagonal.
     lower : bool, default True
-        With offset 0: lower triangle, else upper.
+        Whether the triangle is the lower one if offset is 0; False is the upper one.
     """
     ...
 
@@ -2093,7 +2093,7 @@ def linalg_potrf(
     Parameters
     ----------
     lower : bool, default True
-        Lower triangular factor, else upper.
+        Whether the factor is lower triangular; False is upper triangular.
     """
     ...
 
@@ -2103,12 +2103,12 @@ def linalg_potri(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """(A * A^T)^-1 of a lower triangular A, the Cholesky factor of what is inverted.
+    """Inverse (A * A^T)^-1 of a positive definite matrix, where A is the lower triangular Cholesky factor of this matrix.
 
     Parameters
     ----------
     lower : bool, default True
-        Lower triangular factor, else upper.
+        Whether the factor is lower triangular; False is upper triangular.
     """
     ...
 
@@ -2142,9 +2142,9 @@ def linalg_syrk(
     Parameters
     ----------
     transpose : bool, default False
-        A^T A instead of A A^T.
+        Whether the product is A^T * A; False is A * A^T.
     alpha : float, default 1
-        Factor of the product.
+        Factor alpha of the product.
     """
     ...
 
@@ -2163,13 +2163,13 @@ def linalg_trmm(
     Parameters
     ----------
     transpose : bool, default False
-        Use the transposed A.
+        Whether A is transposed: op(A) is its transpose.
     rightside : bool, default False
-        A stands on the right of B.
+        Whether op(A) is the right factor of the product.
     lower : bool, default True
-        Read A's lower triangle, else the upper.
+        Whether A is lower triangular; False is upper triangular. The other triangle is not read.
     alpha : float, default 1
-        Factor of the result.
+        Factor alpha of the product, or of B for linalg_trsm.
     """
     ...
 
@@ -2188,13 +2188,13 @@ def linalg_trsm(
     Parameters
     ----------
     transpose : bool, default False
-        Use the transposed A.
+        Whether A is transposed: op(A) is its transpose.
     rightside : bool, default False
-        A stands on the right of B.
+        Whether op(A) is the right factor of the product.
     lower : bool, default True
-        Read A's lower triangle, else the upper.
+        Whether A is lower triangular; False is upper triangular. The other triangle is not read.
     alpha : float, default 1
-        Factor of the result.
+        Factor alpha of the product, or of B for linalg_trsm.
     """
     ...
 
@@ -2213,7 +2213,7 @@ def log10(
 def log1p(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """log(1 + data), exact near 0."""
+    """log(1 + data), accurate near 0."""
     ...
 
 def log2(
@@ -2239,11 +2239,11 @@ def log_softmax(
     axis : int, default -1
         Axis that is normalized.
     temperature : float | None, default None
-        Divisor of data; None is 1.
+        Number that data is divided by; None is 1.
     dtype : DTypeLike | None, default None
-        Output's dtype; None keeps data's.
+        Element type of the output; None means that of data.
     use_length : bool, default False
-        Take the input length.
+        Whether length is given.
     """
     ...
 
@@ -2261,23 +2261,23 @@ def logsumexp(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Logarithm of the sum of exp(data) over axes, without overflow.
+    """Logarithm of the sum of exp(data) along axes, computed without overflow.
 
     Parameters
     ----------
     axis : int | Sequence[int] | None, default None
-        Axes that disappear; None or () means all.
+        Axes that are reduced; None or () means all.
     keepdims : bool, default False
-        Keep reduced axes with length 1.
+        Whether reduced axes stay, with length 1.
     exclude : bool, default False
-        Reduce all axes but those in axis.
+        Whether to reduce all axes except those in axis.
     """
     ...
 
 def make_loss(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """data as a loss: its gradient is 1 whatever arrives from above."""
+    """Returns data as a loss: its gradient is 1 and does not depend on the output's gradient."""
     ...
 
 def max(
@@ -2288,16 +2288,16 @@ def max(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Largest value over axes; NaN if there is one.
+    """Largest value along axes; NaN if any value is NaN.
 
     Parameters
     ----------
     axis : int | Sequence[int] | None, default None
-        Axes that disappear; None or () means all.
+        Axes that are reduced; None or () means all.
     keepdims : bool, default False
-        Keep reduced axes with length 1.
+        Whether reduced axes stay, with length 1.
     exclude : bool, default False
-        Reduce all axes but those in axis.
+        Whether to reduce all axes except those in axis.
     """
     ...
 
@@ -2311,16 +2311,16 @@ def mean(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Mean over axes.
+    """Mean of the elements along axes.
 
     Parameters
     ----------
     axis : int | Sequence[int] | None, default None
-        Axes that disappear; None or () means all.
+        Axes that are reduced; None or () means all.
     keepdims : bool, default False
-        Keep reduced axes with length 1.
+        Whether reduced axes stay, with length 1.
     exclude : bool, default False
-        Reduce all axes but those in axis.
+        Whether to reduce all axes except those in axis.
     """
     ...
 
@@ -2332,16 +2332,16 @@ def min(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Smallest value over axes; NaN if there is one.
+    """Smallest value along axes; NaN if any value is NaN.
 
     Parameters
     ----------
     axis : int | Sequence[int] | None, default None
-        Axes that disappear; None or () means all.
+        Axes that are reduced; None or () means all.
     keepdims : bool, default False
-        Keep reduced axes with length 1.
+        Whether reduced axes stay, with length 1.
     exclude : bool, default False
-        Reduce all axes but those in axis.
+        Whether to reduce all axes except those in axis.
     """
     ...
 
@@ -2354,14 +2354,14 @@ def moments(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> list[NDArray]:
-    """Mean and (biased) variance over axes.
+    """Mean and biased variance, which divides by the number of elements, along axes.
 
     Parameters
     ----------
     axes : int | Sequence[int] | None, default None
-        Axes that disappear; None means all.
+        Axes that are reduced; None means all.
     keepdims : bool, default False
-        Keep reduced axes with length 1.
+        Whether reduced axes stay, with length 1.
     """
     ...
 
@@ -2383,26 +2383,26 @@ def mp_lamb_update_phase1(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """LAMB, first part: the step before it is scaled by the layer's norms.
+    """LAMB, first phase: returns the step before it is scaled by the norms of weight and step.
 
     Parameters
     ----------
     beta1 : float, default 0.9
-        Decay of the mean.
+        Decay rate of the running mean of gradients.
     beta2 : float, default 0.999
-        Decay of the variance.
+        Decay rate of the running mean of squared gradients.
     epsilon : float, default 1e-06
-        Keeps the divisor above 0.
+        Small constant that keeps the divisor above 0.
     t : int
-        Number of this update, from 1.
+        Number of this update, counted from 1.
     bias_correction : bool, default True
-        Correct the first steps?
+        Whether the running means are corrected for their start at 0.
     wd : float
-        Weight decay.
+        Weight decay coefficient.
     rescale_grad : float, default 1
-        Factor on the gradient.
+        Factor of the gradient.
     clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
+        Bound of the scaled gradient, which is clipped to [-clip_gradient, clip_gradient]; negative: no clipping.
     """
     ...
 
@@ -2418,16 +2418,16 @@ def mp_lamb_update_phase2(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """LAMB, second part: weight -= lr * r1 / r2 * g, where r1 is the weight's norm and r2 that of g.
+    """LAMB, second phase: weight -= lr * r1 / r2 * g, where g is the result of the first phase, r1 the norm of weight and r2 the norm of g.
 
     Parameters
     ----------
     lr : float
         Learning rate.
     lower_bound : float, default -1
-        Lower bound of r1; below 0: none.
+        Lower bound of r1; negative: no bound.
     upper_bound : float, default -1
-        Upper bound of r1; below 0: none.
+        Upper bound of r1; negative: no bound.
     """
     ...
 
@@ -2444,20 +2444,20 @@ def mp_nag_mom_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """nag_mom_update with a float32 weight.
+    """nag_mom_update with a float32 copy of the weight, weight32, which is updated; weight gets the result in its own dtype.
 
     Parameters
     ----------
     lr : float
         Learning rate.
     momentum : float, default 0
-        Factor on the old momentum.
+        Factor of the previous momentum.
     wd : float, default 0
-        Weight decay.
+        Weight decay coefficient.
     rescale_grad : float, default 1
-        Factor on the gradient.
+        Factor of the gradient.
     clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
+        Bound of the scaled gradient, which is clipped to [-clip_gradient, clip_gradient]; negative: no clipping.
     """
     ...
 
@@ -2475,22 +2475,22 @@ def mp_sgd_mom_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """sgd_mom_update with a float32 weight.
+    """sgd_mom_update with a float32 copy of the weight, weight32, which is updated; weight gets the result in its own dtype.
 
     Parameters
     ----------
     lr : float
         Learning rate.
     momentum : float, default 0
-        Factor on the old momentum.
+        Factor of the previous momentum.
     wd : float, default 0
-        Weight decay.
+        Weight decay coefficient.
     rescale_grad : float, default 1
-        Factor on the gradient.
+        Factor of the gradient.
     clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
+        Bound of the scaled gradient, which is clipped to [-clip_gradient, clip_gradient]; negative: no clipping.
     lazy_update : bool, default True
-        For row-sparse gradients; has no effect on dense ones.
+        Whether a row-sparse gradient updates only its stored rows; has no effect on dense gradients.
     """
     ...
 
@@ -2506,20 +2506,20 @@ def mp_sgd_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """sgd_update with a float32 weight.
+    """sgd_update with a float32 copy of the weight, weight32, which is updated; weight gets the result in its own dtype.
 
     Parameters
     ----------
     lr : float
         Learning rate.
     wd : float, default 0
-        Weight decay.
+        Weight decay coefficient.
     rescale_grad : float, default 1
-        Factor on the gradient.
+        Factor of the gradient.
     clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
+        Bound of the scaled gradient, which is clipped to [-clip_gradient, clip_gradient]; negative: no clipping.
     lazy_update : bool, default True
-        For row-sparse gradients; has no effect on dense ones.
+        Whether a row-sparse gradient updates only its stored rows; has no effect on dense gradients.
     """
     ...
 
@@ -2531,14 +2531,14 @@ def multi_all_finite(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """1 if no element of any array is NaN or infinite, else 0.
+    """Returns 1 if no element of any array is NaN or infinite, else 0.
 
     Parameters
     ----------
     num_arrays : int, default 1
-        How many arrays.
+        Number of arrays.
     init_output : bool, default True
-        Only True is supported.
+        Must be True.
     """
     ...
 
@@ -2553,16 +2553,16 @@ def multi_lars(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """LARS learning rates: lr * eta * |w| / (|g| * rescale_grad + wd * |w| + eps), or lr where a norm is 0.
+    """LARS learning rates: lr * eta * |w| / (|g| * rescale_grad + wd * |w| + eps), or lr where a norm is 0; |w| and |g| are the roots of the sums of squares.
 
     Parameters
     ----------
     eta : float
-        Schedule multiplier.
+        Trust coefficient: the factor eta of the formula.
     eps : float
-        Keeps the divisor above 0.
+        Small constant that keeps the divisor above 0.
     rescale_grad : float, default 1
-        Factor on the gradient.
+        Factor of the gradient.
     """
     ...
 
@@ -2578,22 +2578,22 @@ def multi_mp_sgd_mom_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """sgd_mom_update of many weights, which have the type of their gradients and a float32 copy; data is weight, grad, mom, weight32 for each. Then nothing, or scale, or numbers and scale: numbers has rows of lr, wd with a column for each weight, in place of these parameters; the other is one number, a factor on all gradients. Nothing changes if the factor is 0 or not finite.
+    """sgd_mom_update of many weights; data holds weight, grad, mom, weight32 of each weight in turn. Weights have the dtype of their gradients; weight32 is a float32 copy of each weight. After them, data may hold scale, or numbers and scale. scale is one number, a factor of all gradients; if it is 0 or not finite, nothing changes. numbers has a row for each of lr, wd and a column for each weight, and replaces these parameters.
 
     Parameters
     ----------
     lrs : float | Sequence[float], default ()
-        Learning rate, one number for each weight. Empty: not given.
+        Learning rate, one number for each weight. An empty list means that the parameter is not given.
     momentum : float | Sequence[float], default 0
-        Factor on the old momentum.
+        Factor of the previous momentum.
     wds : float | Sequence[float], default ()
-        Weight decay, one number for each weight. Empty: not given.
+        Weight decay coefficient, one number for each weight. An empty list means that the parameter is not given.
     rescale_grad : float | Sequence[float], default 1
-        Factor on the gradient.
+        Factor of the gradient.
     clip_gradient : float | Sequence[float], default -1
-        Limit of the scaled gradient; below 0: none.
+        Bound of the scaled gradient, which is clipped to [-clip_gradient, clip_gradient]; negative: no clipping.
     num_weights : int, default 1
-        How many weights.
+        Number of weights.
     """
     ...
 
@@ -2608,20 +2608,20 @@ def multi_mp_sgd_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """sgd_update of many weights, which have the type of their gradients and a float32 copy; data is weight, grad, weight32 for each. Then nothing, or scale, or numbers and scale: numbers has rows of lr, wd with a column for each weight, in place of these parameters; the other is one number, a factor on all gradients. Nothing changes if the factor is 0 or not finite.
+    """sgd_update of many weights; data holds weight, grad, weight32 of each weight in turn. Weights have the dtype of their gradients; weight32 is a float32 copy of each weight. After them, data may hold scale, or numbers and scale. scale is one number, a factor of all gradients; if it is 0 or not finite, nothing changes. numbers has a row for each of lr, wd and a column for each weight, and replaces these parameters.
 
     Parameters
     ----------
     lrs : float | Sequence[float], default ()
-        Learning rate, one number for each weight. Empty: not given.
+        Learning rate, one number for each weight. An empty list means that the parameter is not given.
     wds : float | Sequence[float], default ()
-        Weight decay, one number for each weight. Empty: not given.
+        Weight decay coefficient, one number for each weight. An empty list means that the parameter is not given.
     rescale_grad : float | Sequence[float], default 1
-        Factor on the gradient.
+        Factor of the gradient.
     clip_gradient : float | Sequence[float], default -1
-        Limit of the scaled gradient; below 0: none.
+        Bound of the scaled gradient, which is clipped to [-clip_gradient, clip_gradient]; negative: no clipping.
     num_weights : int, default 1
-        How many weights.
+        Number of weights.
     """
     ...
 
@@ -2637,22 +2637,22 @@ def multi_sgd_mom_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """sgd_mom_update of many weights; data is weight, grad, mom for each. Then nothing, or scale, or numbers and scale: numbers has rows of lr, wd with a column for each weight, in place of these parameters; the other is one number, a factor on all gradients. Nothing changes if the factor is 0 or not finite.
+    """sgd_mom_update of many weights; data holds weight, grad, mom of each weight in turn. After them, data may hold scale, or numbers and scale. scale is one number, a factor of all gradients; if it is 0 or not finite, nothing changes. numbers has a row for each of lr, wd and a column for each weight, and replaces these parameters.
 
     Parameters
     ----------
     lrs : float | Sequence[float], default ()
-        Learning rate, one number for each weight. Empty: not given.
+        Learning rate, one number for each weight. An empty list means that the parameter is not given.
     momentum : float | Sequence[float], default 0
-        Factor on the old momentum.
+        Factor of the previous momentum.
     wds : float | Sequence[float], default ()
-        Weight decay, one number for each weight. Empty: not given.
+        Weight decay coefficient, one number for each weight. An empty list means that the parameter is not given.
     rescale_grad : float | Sequence[float], default 1
-        Factor on the gradient.
+        Factor of the gradient.
     clip_gradient : float | Sequence[float], default -1
-        Limit of the scaled gradient; below 0: none.
+        Bound of the scaled gradient, which is clipped to [-clip_gradient, clip_gradient]; negative: no clipping.
     num_weights : int, default 1
-        How many weights.
+        Number of weights.
     """
     ...
 
@@ -2667,20 +2667,20 @@ def multi_sgd_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """sgd_update of many weights; data is weight, grad for each. Then nothing, or scale, or numbers and scale: numbers has rows of lr, wd with a column for each weight, in place of these parameters; the other is one number, a factor on all gradients. Nothing changes if the factor is 0 or not finite.
+    """sgd_update of many weights; data holds weight, grad of each weight in turn. After them, data may hold scale, or numbers and scale. scale is one number, a factor of all gradients; if it is 0 or not finite, nothing changes. numbers has a row for each of lr, wd and a column for each weight, and replaces these parameters.
 
     Parameters
     ----------
     lrs : float | Sequence[float], default ()
-        Learning rate, one number for each weight. Empty: not given.
+        Learning rate, one number for each weight. An empty list means that the parameter is not given.
     wds : float | Sequence[float], default ()
-        Weight decay, one number for each weight. Empty: not given.
+        Weight decay coefficient, one number for each weight. An empty list means that the parameter is not given.
     rescale_grad : float | Sequence[float], default 1
-        Factor on the gradient.
+        Factor of the gradient.
     clip_gradient : float | Sequence[float], default -1
-        Limit of the scaled gradient; below 0: none.
+        Bound of the scaled gradient, which is clipped to [-clip_gradient, clip_gradient]; negative: no clipping.
     num_weights : int, default 1
-        How many weights.
+        Number of weights.
     """
     ...
 
@@ -2691,12 +2691,12 @@ def multi_sum_sq(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Sum of the squares of each array, as one float32 array.
+    """Sums of the squares of each array, as one float32 array.
 
     Parameters
     ----------
     num_arrays : int
-        How many arrays.
+        Number of arrays.
     """
     ...
 
@@ -2712,20 +2712,20 @@ def nag_mom_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """SGD with Nesterov's momentum.
+    """SGD with Nesterov's momentum: step = lr * (grad + wd * weight); mom = momentum * mom - step; weight += momentum * mom - step.
 
     Parameters
     ----------
     lr : float
         Learning rate.
     momentum : float, default 0
-        Factor on the old momentum.
+        Factor of the previous momentum.
     wd : float, default 0
-        Weight decay.
+        Weight decay coefficient.
     rescale_grad : float, default 1
-        Factor on the gradient.
+        Factor of the gradient.
     clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
+        Bound of the scaled gradient, which is clipped to [-clip_gradient, clip_gradient]; negative: no clipping.
     """
     ...
 
@@ -2737,16 +2737,16 @@ def nanprod(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Product over axes; NaN counts as 1.
+    """Product of the elements along axes; NaN counts as 1.
 
     Parameters
     ----------
     axis : int | Sequence[int] | None, default None
-        Axes that disappear; None or () means all.
+        Axes that are reduced; None or () means all.
     keepdims : bool, default False
-        Keep reduced axes with length 1.
+        Whether reduced axes stay, with length 1.
     exclude : bool, default False
-        Reduce all axes but those in axis.
+        Whether to reduce all axes except those in axis.
     """
     ...
 
@@ -2758,16 +2758,16 @@ def nansum(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Sum over axes; NaN counts as 0.
+    """Sum of the elements along axes; NaN counts as 0.
 
     Parameters
     ----------
     axis : int | Sequence[int] | None, default None
-        Axes that disappear; None or () means all.
+        Axes that are reduced; None or () means all.
     keepdims : bool, default False
-        Keep reduced axes with length 1.
+        Whether reduced axes stay, with length 1.
     exclude : bool, default False
-        Reduce all axes but those in axis.
+        Whether to reduce all axes except those in axis.
     """
     ...
 
@@ -2786,18 +2786,18 @@ def norm(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Norm of the elements along axes, taken as one vector.
+    """Vector norm of the elements along the given axes.
 
     Parameters
     ----------
     ord : int, default 2
-        1: sum of absolute values; 2: Euclidean.
+        Order of the norm: 1 is the sum of absolute values, 2 the Euclidean norm.
     axis : int | Sequence[int] | None, default None
-        Axes that disappear; None means all.
+        Axes that are reduced; None means all.
     out_dtype : DTypeLike | None, default None
-        None keeps data's dtype.
+        Element type of the result; None means that of data.
     keepdims : bool, default False
-        Keep reduced axes with length 1.
+        Whether reduced axes stay, with length 1.
     """
     ...
 
@@ -2810,18 +2810,18 @@ def one_hot(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """on_value at every index along a new last axis, off_value elsewhere; an index outside gives off_value only.
+    """One-hot vectors along a new last axis: on_value at the index, off_value elsewhere. An index outside of the axis gives only off_value.
 
     Parameters
     ----------
     depth : int
         Length of the new last axis.
     on_value : float, default 1
-        Value at the index.
+        Value at the position of the index.
     off_value : float, default 0
-        Value everywhere else.
+        Value at all other positions.
     dtype : DTypeLike, default float32
-        Type of the output.
+        Element type of the output.
     """
     ...
 
@@ -2831,12 +2831,12 @@ def ones_like(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Ones of data's shape and dtype.
+    """Array of ones with the shape and dtype of data.
 
     Parameters
     ----------
     dtype : DTypeLike | None, default None
-        Accepted and without effect, as in 1.x: the result has data's.
+        Has no effect, as in MXNet 1.x: the output has the dtype of data.
     """
     ...
 
@@ -2849,16 +2849,16 @@ def pick(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """One element along an axis for every position of the other axes.
+    """Picks one element along an axis for each position of the other axes.
 
     Parameters
     ----------
     axis : int, default -1
-        Axis along which is picked.
+        Axis that elements are picked from.
     keepdims : bool, default False
-        Keep the axis with length 1.
+        Whether the axis stays, with length 1.
     mode : Literal['clip', 'wrap'], default clip
-        Indices outside: clip to the ends or wrap around.
+        How indices outside of the axis are treated: clip to its ends, or wrap around.
     """
     ...
 
@@ -2874,18 +2874,18 @@ def preloaded_multi_mp_sgd_mom_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """multi_mp_sgd_mom_update with arrays of learning rates and weight decays after the weights.
+    """multi_mp_sgd_mom_update whose last two arrays, lrs and wds, hold the learning rates and the weight decays of all weights.
 
     Parameters
     ----------
     momentum : float | Sequence[float], default 0
-        Factor on the old momentum.
+        Factor of the previous momentum.
     rescale_grad : float | Sequence[float], default 1
-        Factor on the gradient.
+        Factor of the gradient.
     clip_gradient : float | Sequence[float], default -1
-        Limit of the scaled gradient; below 0: none.
+        Bound of the scaled gradient, which is clipped to [-clip_gradient, clip_gradient]; negative: no clipping.
     num_weights : int, default 1
-        How many weights.
+        Number of weights.
     """
     ...
 
@@ -2898,16 +2898,16 @@ def preloaded_multi_mp_sgd_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """multi_mp_sgd_update with arrays of learning rates and weight decays after the weights.
+    """multi_mp_sgd_update whose last two arrays, lrs and wds, hold the learning rates and the weight decays of all weights.
 
     Parameters
     ----------
     rescale_grad : float | Sequence[float], default 1
-        Factor on the gradient.
+        Factor of the gradient.
     clip_gradient : float | Sequence[float], default -1
-        Limit of the scaled gradient; below 0: none.
+        Bound of the scaled gradient, which is clipped to [-clip_gradient, clip_gradient]; negative: no clipping.
     num_weights : int, default 1
-        How many weights.
+        Number of weights.
     """
     ...
 
@@ -2921,18 +2921,18 @@ def preloaded_multi_sgd_mom_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """multi_sgd_mom_update with arrays of learning rates and weight decays after the weights.
+    """multi_sgd_mom_update whose last two arrays, lrs and wds, hold the learning rates and the weight decays of all weights.
 
     Parameters
     ----------
     momentum : float | Sequence[float], default 0
-        Factor on the old momentum.
+        Factor of the previous momentum.
     rescale_grad : float | Sequence[float], default 1
-        Factor on the gradient.
+        Factor of the gradient.
     clip_gradient : float | Sequence[float], default -1
-        Limit of the scaled gradient; below 0: none.
+        Bound of the scaled gradient, which is clipped to [-clip_gradient, clip_gradient]; negative: no clipping.
     num_weights : int, default 1
-        How many weights.
+        Number of weights.
     """
     ...
 
@@ -2945,16 +2945,16 @@ def preloaded_multi_sgd_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """multi_sgd_update with arrays of learning rates and weight decays after the weights.
+    """multi_sgd_update whose last two arrays, lrs and wds, hold the learning rates and the weight decays of all weights.
 
     Parameters
     ----------
     rescale_grad : float | Sequence[float], default 1
-        Factor on the gradient.
+        Factor of the gradient.
     clip_gradient : float | Sequence[float], default -1
-        Limit of the scaled gradient; below 0: none.
+        Bound of the scaled gradient, which is clipped to [-clip_gradient, clip_gradient]; negative: no clipping.
     num_weights : int, default 1
-        How many weights.
+        Number of weights.
     """
     ...
 
@@ -2966,23 +2966,23 @@ def prod(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Product over axes.
+    """Product of the elements along axes.
 
     Parameters
     ----------
     axis : int | Sequence[int] | None, default None
-        Axes that disappear; None or () means all.
+        Axes that are reduced; None or () means all.
     keepdims : bool, default False
-        Keep reduced axes with length 1.
+        Whether reduced axes stay, with length 1.
     exclude : bool, default False
-        Reduce all axes but those in axis.
+        Whether to reduce all axes except those in axis.
     """
     ...
 
 def radians(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """Degrees to radians."""
+    """Converts degrees to radians."""
     ...
 
 def random_exponential(
@@ -2993,18 +2993,18 @@ def random_exponential(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Exponential distribution with rate lam.
+    """Draws from the exponential distribution with rate lam, whose mean is 1 / lam.
 
     Parameters
     ----------
     lam : float, default 1
-        Parameter of the distribution.
+        Parameter of the distribution; see the description above.
     shape : int | Sequence[int] | None, default None
-        Shape of the result; None means (1,).
+        Shape of the output; None means (1,).
     ctx : str, default
-        Device, as in cpu(0); default: current.
+        Device of the output, such as 'cpu(0)'; empty: the current device.
     dtype : DTypeLike | None, default None
-        Element type; None means float32.
+        Element type of the output; None means float32.
     """
     ...
 
@@ -3017,20 +3017,20 @@ def random_gamma(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Gamma distribution with shape alpha and scale beta.
+    """Draws from the gamma distribution with shape alpha and scale beta.
 
     Parameters
     ----------
     alpha : float, default 1
-        Parameter of the distribution.
+        Parameter of the distribution; see the description above.
     beta : float, default 1
-        Parameter of the distribution.
+        Parameter of the distribution; see the description above.
     shape : int | Sequence[int] | None, default None
-        Shape of the result; None means (1,).
+        Shape of the output; None means (1,).
     ctx : str, default
-        Device, as in cpu(0); default: current.
+        Device of the output, such as 'cpu(0)'; empty: the current device.
     dtype : DTypeLike | None, default None
-        Element type; None means float32.
+        Element type of the output; None means float32.
     """
     ...
 
@@ -3043,20 +3043,20 @@ def random_generalized_negative_binomial(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Negative binomial distribution by mean mu and dispersion alpha.
+    """Draws from the negative binomial distribution with mean mu and dispersion alpha; the variance is mu + alpha * mu^2.
 
     Parameters
     ----------
     mu : float, default 1
-        Parameter of the distribution.
+        Parameter of the distribution; see the description above.
     alpha : float, default 1
-        Parameter of the distribution.
+        Parameter of the distribution; see the description above.
     shape : int | Sequence[int] | None, default None
-        Shape of the result; None means (1,).
+        Shape of the output; None means (1,).
     ctx : str, default
-        Device, as in cpu(0); default: current.
+        Device of the output, such as 'cpu(0)'; empty: the current device.
     dtype : DTypeLike | None, default None
-        Element type; None means float32.
+        Element type of the output; None means float32.
     """
     ...
 
@@ -3069,20 +3069,20 @@ def random_negative_binomial(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Failures before the k-th success of probability p.
+    """Draws from the negative binomial distribution: numbers of failures before the k-th success, where p is the probability of a success.
 
     Parameters
     ----------
     k : float, default 1
-        Parameter of the distribution.
+        Parameter of the distribution; see the description above.
     p : float, default 1
-        Parameter of the distribution.
+        Parameter of the distribution; see the description above.
     shape : int | Sequence[int] | None, default None
-        Shape of the result; None means (1,).
+        Shape of the output; None means (1,).
     ctx : str, default
-        Device, as in cpu(0); default: current.
+        Device of the output, such as 'cpu(0)'; empty: the current device.
     dtype : DTypeLike | None, default None
-        Element type; None means float32.
+        Element type of the output; None means float32.
     """
     ...
 
@@ -3095,20 +3095,20 @@ def random_normal(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Normal distribution with a mean and a standard deviation.
+    """Draws from the normal distribution; the parameters are its mean and its standard deviation.
 
     Parameters
     ----------
     loc : float, default 0
-        Parameter of the distribution.
+        Parameter of the distribution; see the description above.
     scale : float, default 1
-        Parameter of the distribution.
+        Parameter of the distribution; see the description above.
     shape : int | Sequence[int] | None, default None
-        Shape of the result; None means (1,).
+        Shape of the output; None means (1,).
     ctx : str, default
-        Device, as in cpu(0); default: current.
+        Device of the output, such as 'cpu(0)'; empty: the current device.
     dtype : DTypeLike | None, default None
-        Element type; None means float32.
+        Element type of the output; None means float32.
     """
     ...
 
@@ -3122,18 +3122,18 @@ def random_poisson(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Poisson distribution with rate lam.
+    """Draws from the Poisson distribution with rate lam, as floats.
 
     Parameters
     ----------
     lam : float, default 1
-        Parameter of the distribution.
+        Parameter of the distribution; see the description above.
     shape : int | Sequence[int] | None, default None
-        Shape of the result; None means (1,).
+        Shape of the output; None means (1,).
     ctx : str, default
-        Device, as in cpu(0); default: current.
+        Device of the output, such as 'cpu(0)'; empty: the current device.
     dtype : DTypeLike | None, default None
-        Element type; None means float32.
+        Element type of the output; None means float32.
     """
     ...
 
@@ -3146,20 +3146,20 @@ def random_randint(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Integers in [low, high), all equally likely.
+    """Draws integers from low up to but not including high, all with the same probability.
 
     Parameters
     ----------
     low : int
-        Smallest value.
+        Smallest value that can be drawn.
     high : int
-        One above the largest value.
+        Upper end, which is not drawn.
     shape : int | Sequence[int] | None, default None
-        Shape of the result; None means (1,).
+        Shape of the output; None means (1,).
     ctx : str, default
-        Device, as in cpu(0); default: current.
+        Device of the output, such as 'cpu(0)'; empty: the current device.
     dtype : DTypeLike | None, default None
-        int32 or int64; None means int32.
+        Element type of the output, int32 or int64; None means int32.
     """
     ...
 
@@ -3172,20 +3172,20 @@ def random_uniform(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Uniform distribution between low and high; neither is drawn.
+    """Draws from the uniform distribution between low and high, both excluded.
 
     Parameters
     ----------
     low : float, default 0
-        Parameter of the distribution.
+        Parameter of the distribution; see the description above.
     high : float, default 1
-        Parameter of the distribution.
+        Parameter of the distribution; see the description above.
     shape : int | Sequence[int] | None, default None
-        Shape of the result; None means (1,).
+        Shape of the output; None means (1,).
     ctx : str, default
-        Device, as in cpu(0); default: current.
+        Device of the output, such as 'cpu(0)'; empty: the current device.
     dtype : DTypeLike | None, default None
-        Element type; None means float32.
+        Element type of the output; None means float32.
     """
     ...
 
@@ -3197,12 +3197,12 @@ def ravel_multi_index(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Flat indices of coordinates, one row of data per dimension of shape.
+    """Converts coordinates to indices into the flattened array; data has one row for each dimension of shape.
 
     Parameters
     ----------
     shape : int | Sequence[int]
-        Shape of the array that is indexed; the first dimension may be -1.
+        Shape of the array that the indices refer to; the first dimension may be -1.
     """
     ...
 
@@ -3231,14 +3231,14 @@ def repeat(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Repeats every element along one axis.
+    """Repeats each element along one axis.
 
     Parameters
     ----------
     repeats : int
-        How often every element occurs.
+        How many times each element is repeated.
     axis : int | None, default None
-        Axis of the repetition; None flattens the array.
+        Axis along which elements are repeated; None repeats the elements of the flattened array.
     """
     ...
 
@@ -3254,7 +3254,7 @@ def reset_arrays(
     Parameters
     ----------
     num_arrays : int
-        How many arrays.
+        Number of arrays.
     """
     ...
 
@@ -3268,18 +3268,18 @@ def reshape_like(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Reshapes lhs to the shape of rhs, or a range of its axes to a range of rhs's.
+    """Reshapes lhs to the shape of rhs, or a range of axes of lhs to the lengths of a range of axes of rhs.
 
     Parameters
     ----------
     lhs_begin : int | None, default None
-        First axis of lhs to replace.
+        First axis of lhs that is replaced; None: the first.
     lhs_end : int | None, default None
-        End of the axes of lhs to replace.
+        Axis after the last one of lhs that is replaced; None: the number of axes.
     rhs_begin : int | None, default None
-        First axis of rhs to take.
+        First axis of rhs whose length is used; None: the first.
     rhs_end : int | None, default None
-        End of the axes of rhs to take.
+        Axis after the last one of rhs whose length is used; None: the number of axes.
     """
     ...
 
@@ -3289,12 +3289,12 @@ def reverse(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Reverses the order of elements along some axes.
+    """Reverses the order of elements along the given axes.
 
     Parameters
     ----------
     axis : int | Sequence[int]
-        Axes to reverse.
+        Axes along which the order is reversed.
     """
     ...
 
@@ -3303,7 +3303,7 @@ flip = reverse
 def rint(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """Nearest integer; halves downwards."""
+    """Rounds to the nearest integer; halves are rounded down."""
     ...
 
 def rmsprop_update(
@@ -3320,24 +3320,24 @@ def rmsprop_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """RMSProp (Tieleman): weight -= lr * grad / sqrt(n + epsilon).
+    """RMSProp (Tieleman): weight -= lr * grad / sqrt(n + epsilon), where n is the running mean of squared gradients.
 
     Parameters
     ----------
     lr : float
         Learning rate.
     gamma1 : float, default 0.95
-        Decay of the squared gradient.
+        Decay rate of the running mean of squared gradients.
     epsilon : float, default 1e-08
-        Keeps the divisor above 0.
+        Small constant that keeps the divisor above 0.
     wd : float, default 0
-        Weight decay.
+        Weight decay coefficient.
     rescale_grad : float, default 1
-        Factor on the gradient.
+        Factor of the gradient.
     clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
+        Bound of the scaled gradient, which is clipped to [-clip_gradient, clip_gradient]; negative: no clipping.
     clip_weights : float, default -1
-        Limit of the weights; below 0: none.
+        Bound of the new weights, which are clipped to [-clip_weights, clip_weights]; negative: no clipping.
     """
     ...
 
@@ -3358,33 +3358,33 @@ def rmspropalex_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """RMSProp (Graves), centered.
+    """Centered RMSProp (Graves): delta = gamma2 * delta - lr * grad / sqrt(n - g^2 + epsilon); weight += delta, where n and g are the running means of squared gradients and of gradients.
 
     Parameters
     ----------
     lr : float
         Learning rate.
     gamma1 : float, default 0.95
-        Decay of the squared gradient.
+        Decay rate of the running mean of squared gradients.
     gamma2 : float, default 0.9
-        Factor on the old step.
+        Factor of the previous step.
     epsilon : float, default 1e-08
-        Keeps the divisor above 0.
+        Small constant that keeps the divisor above 0.
     wd : float, default 0
-        Weight decay.
+        Weight decay coefficient.
     rescale_grad : float, default 1
-        Factor on the gradient.
+        Factor of the gradient.
     clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
+        Bound of the scaled gradient, which is clipped to [-clip_gradient, clip_gradient]; negative: no clipping.
     clip_weights : float, default -1
-        Limit of the weights; below 0: none.
+        Bound of the new weights, which are clipped to [-clip_weights, clip_weights]; negative: no clipping.
     """
     ...
 
 def round(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """Nearest integer; halves away from zero."""
+    """Rounds to the nearest integer; halves are rounded away from 0."""
     ...
 
 def rsqrt(
@@ -3400,14 +3400,14 @@ def sample_exponential(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Exponential distribution with rate lam. One row of draws per element of the parameter arrays; illegal parameters give NaN.
+    """Draws from the exponential distribution with rate lam, whose mean is 1 / lam. Each element of the parameter arrays gets draws of its own; parameters outside of the distribution's domain give NaN.
 
     Parameters
     ----------
     shape : int | Sequence[int], default ()
-        Draws per element of the parameter arrays.
+        Shape of the draws for each element of the parameter arrays, appended to their shape.
     dtype : DTypeLike | None, default None
-        Element type; None keeps the parameters' dtype.
+        Element type of the output; None means that of the parameter arrays if it is a float type, else float32.
     """
     ...
 
@@ -3419,14 +3419,14 @@ def sample_gamma(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Gamma distribution with shape alpha and scale beta. One row of draws per element of the parameter arrays; illegal parameters give NaN.
+    """Draws from the gamma distribution with shape alpha and scale beta. Each element of the parameter arrays gets draws of its own; parameters outside of the distribution's domain give NaN.
 
     Parameters
     ----------
     shape : int | Sequence[int], default ()
-        Draws per element of the parameter arrays.
+        Shape of the draws for each element of the parameter arrays, appended to their shape.
     dtype : DTypeLike | None, default None
-        Element type; None keeps the parameters' dtype.
+        Element type of the output; None means that of the parameter arrays if it is a float type, else float32.
     """
     ...
 
@@ -3438,14 +3438,14 @@ def sample_generalized_negative_binomial(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Negative binomial distribution by mean mu and dispersion alpha. One row of draws per element of the parameter arrays; illegal parameters give NaN.
+    """Draws from the negative binomial distribution with mean mu and dispersion alpha; the variance is mu + alpha * mu^2. Each element of the parameter arrays gets draws of its own; parameters outside of the distribution's domain give NaN.
 
     Parameters
     ----------
     shape : int | Sequence[int], default ()
-        Draws per element of the parameter arrays.
+        Shape of the draws for each element of the parameter arrays, appended to their shape.
     dtype : DTypeLike | None, default None
-        Element type; None keeps the parameters' dtype.
+        Element type of the output; None means that of the parameter arrays if it is a float type, else float32.
     """
     ...
 
@@ -3457,14 +3457,14 @@ def sample_multinomial(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """Indices drawn with the probabilities along data's last axis, which are divided by their sum. Probabilities that are negative, NaN or infinite, and rows of zeros, are an error at the next wait; a GPU cannot raise it, and draws -1 with the log-probability NaN.
+    """Draws indices with the probabilities along data's last axis, which are first divided by their sum. If probabilities are negative, NaN or infinite, or all are 0, the next wait raises an error; on a GPU, the draws are then -1 and their log-probabilities NaN.
 
     Parameters
     ----------
     shape : int | Sequence[int], default ()
-        Draws per distribution.
+        Shape of the draws for each distribution; () draws one number.
     get_prob : bool, default False
-        Also return the logarithm of each draw's probability.
+        Whether to also return the logarithm of the probability of each draw.
     dtype : DTypeLike, default int32
         Element type of the draws.
     """
@@ -3478,14 +3478,14 @@ def sample_negative_binomial(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Failures before the k-th success of probability p. One row of draws per element of the parameter arrays; illegal parameters give NaN.
+    """Draws from the negative binomial distribution: numbers of failures before the k-th success, where p is the probability of a success. Each element of the parameter arrays gets draws of its own; parameters outside of the distribution's domain give NaN.
 
     Parameters
     ----------
     shape : int | Sequence[int], default ()
-        Draws per element of the parameter arrays.
+        Shape of the draws for each element of the parameter arrays, appended to their shape.
     dtype : DTypeLike | None, default None
-        Element type; None keeps the parameters' dtype.
+        Element type of the output; None means that of the parameter arrays if it is a float type, else float32.
     """
     ...
 
@@ -3497,14 +3497,14 @@ def sample_normal(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Normal distribution with a mean and a standard deviation. One row of draws per element of the parameter arrays; illegal parameters give NaN.
+    """Draws from the normal distribution; the parameters are its mean and its standard deviation. Each element of the parameter arrays gets draws of its own; parameters outside of the distribution's domain give NaN.
 
     Parameters
     ----------
     shape : int | Sequence[int], default ()
-        Draws per element of the parameter arrays.
+        Shape of the draws for each element of the parameter arrays, appended to their shape.
     dtype : DTypeLike | None, default None
-        Element type; None keeps the parameters' dtype.
+        Element type of the output; None means that of the parameter arrays if it is a float type, else float32.
     """
     ...
 
@@ -3515,14 +3515,14 @@ def sample_poisson(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Poisson distribution with rate lam. One row of draws per element of the parameter arrays; illegal parameters give NaN.
+    """Draws from the Poisson distribution with rate lam, as floats. Each element of the parameter arrays gets draws of its own; parameters outside of the distribution's domain give NaN.
 
     Parameters
     ----------
     shape : int | Sequence[int], default ()
-        Draws per element of the parameter arrays.
+        Shape of the draws for each element of the parameter arrays, appended to their shape.
     dtype : DTypeLike | None, default None
-        Element type; None keeps the parameters' dtype.
+        Element type of the output; None means that of the parameter arrays if it is a float type, else float32.
     """
     ...
 
@@ -3534,14 +3534,14 @@ def sample_uniform(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Uniform distribution between low and high; neither is drawn. One row of draws per element of the parameter arrays; low and high may be in either order.
+    """Draws from the uniform distribution between low and high, both excluded. Each element of the parameter arrays gets draws of its own; low may be above high.
 
     Parameters
     ----------
     shape : int | Sequence[int], default ()
-        Draws per element of the parameter arrays.
+        Shape of the draws for each element of the parameter arrays, appended to their shape.
     dtype : DTypeLike | None, default None
-        Element type; None keeps the parameters' dtype.
+        Element type of the output; None means that of the parameter arrays if it is a float type, else float32.
     """
     ...
 
@@ -3552,7 +3552,7 @@ def scatter_nd(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Zeros with data at the given coordinates; the last of equal ones wins.
+    """Array of zeros with data written at the given coordinates; of equal coordinates the last one is used.
 
     Parameters
     ----------
@@ -3574,22 +3574,22 @@ def sgd_mom_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """mom = momentum * mom - lr * (grad + wd * weight); weight += mom.
+    """SGD with momentum: mom = momentum * mom - lr * (grad + wd * weight); weight += mom.
 
     Parameters
     ----------
     lr : float
         Learning rate.
     momentum : float, default 0
-        Factor on the old momentum.
+        Factor of the previous momentum.
     wd : float, default 0
-        Weight decay.
+        Weight decay coefficient.
     rescale_grad : float, default 1
-        Factor on the gradient.
+        Factor of the gradient.
     clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
+        Bound of the scaled gradient, which is clipped to [-clip_gradient, clip_gradient]; negative: no clipping.
     lazy_update : bool, default True
-        For row-sparse gradients; has no effect on dense ones.
+        Whether a row-sparse gradient updates only its stored rows; has no effect on dense gradients.
     """
     ...
 
@@ -3604,33 +3604,33 @@ def sgd_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """weight -= lr * (grad + wd * weight).
+    """SGD: weight -= lr * (grad + wd * weight).
 
     Parameters
     ----------
     lr : float
         Learning rate.
     wd : float, default 0
-        Weight decay.
+        Weight decay coefficient.
     rescale_grad : float, default 1
-        Factor on the gradient.
+        Factor of the gradient.
     clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
+        Bound of the scaled gradient, which is clipped to [-clip_gradient, clip_gradient]; negative: no clipping.
     lazy_update : bool, default True
-        For row-sparse gradients; has no effect on dense ones.
+        Whether a row-sparse gradient updates only its stored rows; has no effect on dense gradients.
     """
     ...
 
 def shape_array(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """The shape of an array as int64 numbers."""
+    """Returns the shape of an array as an int64 array."""
     ...
 
 def shuffle(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """data with its entries along the first axis in random order."""
+    """Returns the entries of data along the first axis in random order."""
     ...
 
 def sigmoid(
@@ -3642,7 +3642,7 @@ def sigmoid(
 def sign(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """-1, 0 or 1 by the sign of data; a NaN stays."""
+    """-1, 0 or 1 by the sign of data; NaN stays NaN."""
     ...
 
 def signsgd_update(
@@ -3655,18 +3655,18 @@ def signsgd_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """weight -= lr * (sign(grad) + wd * weight).
+    """SignSGD: weight -= lr * (sign(grad) + wd * weight).
 
     Parameters
     ----------
     lr : float
         Learning rate.
     wd : float, default 0
-        Weight decay.
+        Weight decay coefficient.
     rescale_grad : float, default 1
-        Factor on the gradient.
+        Factor of the gradient.
     clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
+        Bound of the scaled gradient, which is clipped to [-clip_gradient, clip_gradient]; negative: no clipping.
     """
     ...
 
@@ -3683,22 +3683,22 @@ def signum_update(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """weight moves by lr against the sign of the momentum.
+    """Signum: mom = momentum * mom - (1 - momentum) * (grad + wd * weight); weight = (1 - lr * wd_lh) * weight + lr * sign(mom).
 
     Parameters
     ----------
     lr : float
         Learning rate.
     momentum : float, default 0
-        Factor on the old momentum.
+        Factor of the previous momentum.
     wd : float, default 0
-        Weight decay.
+        Weight decay coefficient.
     rescale_grad : float, default 1
-        Factor on the gradient.
+        Factor of the gradient.
     clip_gradient : float, default -1
-        Limit of the scaled gradient; below 0: none.
+        Bound of the scaled gradient, which is clipped to [-clip_gradient, clip_gradient]; negative: no clipping.
     wd_lh : float, default 0
-        Weight decay apart from the momentum.
+        Coefficient of weight decay that is applied to the weight directly and not to the momentum.
     """
     ...
 
@@ -3717,7 +3717,7 @@ def sinh(
 def size_array(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """The number of elements of an array, int64."""
+    """Returns the number of elements of an array as an int64 array."""
     ...
 
 def slice(
@@ -3728,16 +3728,16 @@ def slice(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """The part of an array between begin and end, with steps.
+    """Returns the slice begin:end:step of an array, along each axis.
 
     Parameters
     ----------
     begin : int | Sequence[int | None] | None
-        First index per axis; None: from the start.
+        First index along each axis; None: the start, or the end if step is negative.
     end : int | Sequence[int | None] | None
-        End index per axis; None: to the end.
+        Index after the last one along each axis; None: the end, or the start if step is negative.
     step : int | Sequence[int | None] | None, default ()
-        Step per axis; negative walks backwards.
+        Step along each axis, negative for reversed order; () and None are 1.
     """
     ...
 
@@ -3751,7 +3751,7 @@ def slice_axis(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """The part of an array between two indices of one axis.
+    """Returns the slice begin:end of an array along one axis.
 
     Parameters
     ----------
@@ -3760,7 +3760,7 @@ def slice_axis(
     begin : int
         First index.
     end : int | None
-        End index; None: to the end.
+        Index after the last one; None: the end.
     """
     ...
 
@@ -3771,12 +3771,12 @@ def slice_like(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Cuts data to the lengths of shape_like.
+    """Cuts data to the lengths of shape_like, from the start of each axis.
 
     Parameters
     ----------
     axes : int | Sequence[int], default ()
-        Axes cut to shape_like's length; empty: all of them.
+        Axes that are cut to the lengths of shape_like; () is all axes.
     """
     ...
 
@@ -3786,12 +3786,12 @@ def smooth_l1(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """0.5 (scalar x)^2 near 0, abs(x) - 0.5 / scalar^2 elsewhere.
+    """Smooth L1 loss: 0.5 * (scalar * x)^2 if abs(x) < 1 / scalar^2, else abs(x) - 0.5 / scalar^2.
 
     Parameters
     ----------
     scalar : float, default 1
-        sigma: the function is quadratic within 1 / sigma^2 of 0.
+        Parameter sigma: the function is quadratic for abs(x) < 1 / sigma^2 and linear elsewhere.
     """
     ...
 
@@ -3812,11 +3812,11 @@ def softmax(
     axis : int, default -1
         Axis that is normalized.
     temperature : float | None, default None
-        Divisor of data; None is 1.
+        Number that data is divided by; None is 1.
     dtype : DTypeLike | None, default None
-        Output's dtype; None keeps data's.
+        Element type of the output; None means that of data.
     use_length : bool, default False
-        Take the input length.
+        Whether length is given.
     """
     ...
 
@@ -3826,7 +3826,7 @@ def softmax_cross_entropy(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Sum over the batch of the cross entropy of softmax(data) with class label."""
+    """Sum over the batch of the cross entropy of softmax(data) and the classes in label."""
     ...
 
 def softmin(
@@ -3846,11 +3846,11 @@ def softmin(
     axis : int, default -1
         Axis that is normalized.
     temperature : float | None, default None
-        Divisor of data; None is 1.
+        Number that data is divided by; None is 1.
     dtype : DTypeLike | None, default None
-        Output's dtype; None keeps data's.
+        Element type of the output; None means that of data.
     use_length : bool, default False
-        Take the input length.
+        Whether length is given.
     """
     ...
 
@@ -3867,14 +3867,14 @@ def sort(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Sorted values along one axis; NaN counts as the largest.
+    """Returns the values sorted along one axis; NaN counts as the largest value.
 
     Parameters
     ----------
     axis : int | None, default -1
-        Axis that is sorted; None flattens.
+        Axis that is sorted; None sorts the flattened array.
     is_ascend : bool, default True
-        Smallest first.
+        Whether the order is ascending.
     """
     ...
 
@@ -3884,7 +3884,7 @@ def space_to_depth(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Moves blocks of height and width to channels.
+    """Rearranges blocks of height and width to channels.
 
     Parameters
     ----------
@@ -3911,7 +3911,7 @@ def squeeze(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Removes axes of length 1; at least one dimension stays.
+    """Removes axes of length 1, but keeps at least one axis.
 
     Parameters
     ----------
@@ -3927,7 +3927,7 @@ def stack(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Joins arrays of one shape along a new axis.
+    """Joins arrays of the same shape along a new axis.
 
     Parameters
     ----------
@@ -3944,16 +3944,16 @@ def sum(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Sum over axes.
+    """Sum of the elements along axes.
 
     Parameters
     ----------
     axis : int | Sequence[int] | None, default None
-        Axes that disappear; None or () means all.
+        Axes that are reduced; None or () means all.
     keepdims : bool, default False
-        Keep reduced axes with length 1.
+        Whether reduced axes stay, with length 1.
     exclude : bool, default False
-        Reduce all axes but those in axis.
+        Whether to reduce all axes except those in axis.
     """
     ...
 
@@ -3967,14 +3967,14 @@ def take(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """The slices of a that indices name along one axis.
+    """Takes the slices of a at the given indices along one axis.
 
     Parameters
     ----------
     axis : int, default 0
-        Axis along which is taken.
+        Axis that slices are taken from.
     mode : Literal['clip', 'wrap', 'raise'], default clip
-        Indices outside: clip to the ends, wrap around, or raise an error.
+        How indices outside of the axis are treated: clip to its ends, wrap around, or raise an error.
     """
     ...
 
@@ -3996,12 +3996,12 @@ def tile(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Repeats the whole array along every axis.
+    """Repeats the whole array along each axis.
 
     Parameters
     ----------
     reps : int | Sequence[int]
-        How often the array is repeated along every axis.
+        How many times the array is repeated along each axis.
     """
     ...
 
@@ -4015,20 +4015,20 @@ def topk(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """The k largest or smallest values along one axis, sorted.
+    """Returns the k largest or smallest values along one axis, or their indices, in order.
 
     Parameters
     ----------
     axis : int | None, default -1
-        Axis that is searched; None flattens.
+        Axis that is searched; None searches the flattened array.
     k : int, default 1
-        How many elements; below 1: all, sorted.
+        Number of elements; 0 or less: all elements.
     ret_typ : Literal['indices', 'value', 'mask', 'both'], default indices
-        indices, value, a mask of data's shape, or both values and indices.
+        What is returned: indices, values, both (values, then indices), or a mask of data's shape with 1 at the selected elements.
     is_ascend : bool, default False
-        Take the smallest elements.
+        Whether to select the smallest elements, in ascending order.
     dtype : DTypeLike, default float32
-        Type of the indices.
+        Element type of the indices.
     """
     ...
 
@@ -4038,19 +4038,19 @@ def transpose(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Permutes the axes.
+    """Permutes the axes of an array.
 
     Parameters
     ----------
     axes : int | Sequence[int], default ()
-        Input axis of every output axis; empty reverses the order.
+        Axis of data for each axis of the output; () reverses the order of the axes.
     """
     ...
 
 def trunc(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
-    """Integer part, towards zero."""
+    """Rounds toward 0 to an integer."""
     ...
 
 def unravel_index(
@@ -4059,12 +4059,12 @@ def unravel_index(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Coordinates of flat indices, one row per dimension of shape.
+    """Converts indices into the flattened array to coordinates; the output has one row for each dimension of shape.
 
     Parameters
     ----------
     shape : int | Sequence[int]
-        Shape of the array that is indexed; the first dimension may be -1.
+        Shape of the array that the indices refer to; the first dimension may be -1.
     """
     ...
 
@@ -4075,7 +4075,7 @@ def where(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """x where condition is not 0, else y."""
+    """Selects elements of x where condition is not 0, and of y elsewhere."""
     ...
 
 def zeros_like(
@@ -4084,11 +4084,11 @@ def zeros_like(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Zeros of data's shape and dtype.
+    """Array of zeros with the shape and dtype of data.
 
     Parameters
     ----------
     dtype : DTypeLike | None, default None
-        Accepted and without effect, as in 1.x: the result has data's.
+        Has no effect, as in MXNet 1.x: the output has the dtype of data.
     """
     ...
