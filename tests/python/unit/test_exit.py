@@ -22,7 +22,7 @@ HARMLESS = re.compile(
     r"|Weakref|Sys)_\w+"
     r"|Py(Buffer_\w+|Eval_(SaveThread|GetBuiltins)|GILState_(Check|Release|GetThisThreadState)"
     r"|Float_FromDouble|Long_(From\w+|AsDouble|AsUnsignedLong(Long)?)|Mapping_Check|Number_Check"
-    r"|MemoryView_FromMemory|ModuleDef_Init|Sequence_Check)"
+    r"|MemoryView_FromMemory|ModuleDef_Init|Sequence_Check|Slice_AdjustIndices)"
     r"|PyErr_(Clear|ExceptionMatches|Fetch|Format|GivenExceptionMatches|Occurred|Restore|SetObject"
     r"|SetString|GetRaisedException|SetRaisedException)"
     r"|PyObject_(CallFunctionObjArgs|CallMethod|CheckBuffer|ClearWeakRefs|Free|GC_UnTrack"

@@ -132,8 +132,8 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
         ((), "seconds expected"),
         (("ten",), "seconds expected"),
         (("100", "9_none:1"), "no step 9_none"),
-        (("100", "1_first"), "STEP:SHARE expected"),
-        (("100", "1_first:0"), "STEP:SHARE expected"),
+        (("100", "1_first"), "must be STEP:SHARE"),
+        (("100", "1_first:0"), "must be STEP:SHARE"),
     ):
         done = run_all(tmp_path, *arguments)
         assert done.returncode == 2
