@@ -51,7 +51,7 @@ def test_processes_of_another_mpi() -> None:
 def test_processes_of_another_open_mpi(start) -> None:
     # Acts like an mpirun whose daemons libmpi does not understand, so that the process is alone.
     text = refused(OMPI_COMM_WORLD_SIZE="3", OMPI_COMM_WORLD_RANK="1")
-    assert text.count("mpirun has started 3 processes, Open MPI v") == 3, text
+    assert text.count("mpirun has started 3 processes, but Open MPI v") == 3, text
     assert "finds 1 of them" in text and "MXLITE_MPI_LIBRARY" in text
 
 
