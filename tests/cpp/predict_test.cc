@@ -153,7 +153,7 @@ TEST(Predict, NamesTheWrongArgument) {
       {[](Arguments& a) {
          a.shapes = {int64_t{1} << 62, 5};
        },
-       "memory"},
+       "2^63 bytes"},
       {[](Arguments& a) { a.ndims = {99}; }, "must be in [0, 12], got 99"},
       {[](Arguments& a) { a.ndims = {-1}; }, "got -1"},
       {[](Arguments& a) { a.dtypes = {77}; }, "the type code must be in [0, 12], got 77"},
