@@ -430,7 +430,7 @@ MEASUREMENTS = {
     "arithmetic_limit": (AVX2_RESULTS / "arithmetic_limit.json", "ops/arithmetic_limit.py"),
     "run_ahead": (AVX2_RESULTS / "run_ahead.json", "overhead/run_ahead.py"),
     "subnormals": (AVX2_RESULTS / "subnormals.json", "ops/subnormals.py"),
-    "numpy_functions": (AVX2_RESULTS / "numpy_functions.json", "numpy/functions.py"),
+    "numpy_functions": (AVX512_RESULTS / "numpy_functions.json", "numpy/functions.py"),
     "run_vary_batch": (ZEN5_RESULTS / "run_vary_batch.json", "run_vary_batch.py"),
     "from_records": (ZEN5_RESULTS / "from_records.json", "training/from_records.py"),
     "io_pipeline": (ZEN5_RESULTS / "io_pipeline.json", "io/pipeline.py"),
