@@ -10,10 +10,23 @@
 
 namespace mxlite {
 
-struct BatchNormParams {
+// Parameters that all operators with this normalization have.
+struct ChannelNormParams {
   double eps = 1e-3;
   float momentum = 0.9f;
   bool fix_gamma = true;
+
+  MX_FIELDS(
+      ChannelNormParams,
+      MX_FIELD(eps, "Added to the variance so that the divisor is not 0.").at_least(0),
+      MX_FIELD(momentum,
+               "Weight of the old value in running statistics: running = momentum * running + (1 - "
+               "momentum) * batch.")
+          .between(0, 1),
+      MX_FIELD(fix_gamma, "Whether gamma is taken as 1 and gets gradient 0."))
+};
+
+struct BatchNormParams : ChannelNormParams {
   bool use_global_stats = false;
   bool output_mean_var = false;
   int axis = 1;
@@ -21,13 +34,7 @@ struct BatchNormParams {
   std::optional<float> min_calib_range, max_calib_range;
 
   MX_FIELDS(
-      BatchNormParams,
-      MX_FIELD(eps, "Added to the variance so that the divisor is not 0.").at_least(0),
-      MX_FIELD(momentum,
-               "Weight of the old value in running statistics: running = momentum * running + (1 - "
-               "momentum) * batch.")
-          .between(0, 1),
-      MX_FIELD(fix_gamma, "Whether gamma is taken as 1 and gets gradient 0."),
+      BatchNormParams, ChannelNormParams::fields(),
       MX_FIELD(use_global_stats,
                "Whether training also normalizes by moving_mean and moving_var and does not update "
                "them."),
@@ -47,13 +54,7 @@ struct SyncBatchNormParams : BatchNormParams {
   int64_t ndev = 1;
   std::string key;
 
-  MX_FIELDS(SyncBatchNormParams,
-            MX_FIELD(eps, "Added to the variance so that the divisor is not 0.").at_least(0),
-            MX_FIELD(momentum,
-                     "Weight of the old value in running statistics: running = momentum * running "
-                     "+ (1 - momentum) * batch.")
-                .between(0, 1),
-            MX_FIELD(fix_gamma, "Whether gamma is taken as 1 and gets gradient 0."),
+  MX_FIELDS(SyncBatchNormParams, ChannelNormParams::fields(),
             MX_FIELD(use_global_stats,
                      "Whether training also normalizes by moving_mean and moving_var and does not "
                      "update them."),

@@ -12,27 +12,15 @@
 
 namespace mxlite {
 
-struct ConvolutionBatchNormParams : ConvolutionParams {
-  double eps = 1e-3;
-  float momentum = 0.9f;
-  bool fix_gamma = true, relu = false, added = false;
+struct ConvolutionBatchNormParams : ConvolutionParams, ChannelNormParams {
+  bool relu = false, added = false;
 
-  MX_FIELDS(ConvolutionBatchNormParams, ConvolutionParams::fields(),
-
-            MX_FIELD(eps, "Added to the variance so that the divisor is not 0.").at_least(0),
-            MX_FIELD(momentum,
-                     "Weight of the old value in running statistics: running = momentum * running "
-                     "+ (1 - momentum) * batch.")
-                .between(0, 1),
-            MX_FIELD(fix_gamma, "Whether gamma is taken as 1 and gets gradient 0."),
+  MX_FIELDS(ConvolutionBatchNormParams, ConvolutionParams::fields(), ChannelNormParams::fields(),
             MX_FIELD(relu, "Whether relu ends the operator."),
             MX_FIELD(added, "Whether an array is added before relu."))
   // Return the parameters and the name of the operator that normalizes.
   BatchNormParams norm() const {
-    BatchNormParams p;
-    p.eps = eps;
-    p.momentum = momentum;
-    p.fix_gamma = fix_gamma;
+    BatchNormParams p{static_cast<const ChannelNormParams&>(*this)};
     p.axis = -1;
     return p;
   }

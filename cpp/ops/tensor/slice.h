@@ -18,17 +18,10 @@ struct SliceParams {
             MX_FIELD(step, "Step along each axis, negative for reversed order; () and None are 1."))
 };
 
-struct SliceAssignScalarParams {
+struct SliceAssignScalarParams : SliceParams {
   Number scalar = 0;
-  OptionalInts begin, end, step;
   MX_FIELDS(SliceAssignScalarParams, MX_FIELD(scalar, "Value that is written."),
-            MX_REQUIRED_FIELD(
-                begin,
-                "First index along each axis; None: the start, or the end if step is negative."),
-            MX_REQUIRED_FIELD(end,
-                              "Index after the last one along each axis; None: the end, or the "
-                              "start if step is negative."),
-            MX_FIELD(step, "Step along each axis, negative for reversed order; () and None are 1."))
+            SliceParams::fields())
 };
 
 struct SliceAxisParams {
