@@ -10,7 +10,7 @@ import numpy as np
 from ..._core import Node as SymbolNode
 from ...symbol import Group, Symbol
 from ..package import ComputedError, OnnxError, onnx, reference_evaluator
-from ..zero_points import change_zero_points
+from ..zero_points import change_zero_points, names_read
 from . import (  # noqa: F401 - they enter rows
     control_flow,
     einsum,
@@ -374,13 +374,8 @@ def _prepared(
 
 
 def _reads(node: Any) -> set[str]:
-    """Return the names that a node and its subgraphs read, and those that a subgraph defines."""
-    names = {*node.input}
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            names.update(output.name for output in attribute.g.output)
-            names.update(*(_reads(inner) for inner in attribute.g.node))
-    return names - {""}
+    """Return the names that a node and its subgraphs read, and those of subgraphs' outputs."""
+    return set(names_read(node)) - {""}
 
 
 def _store_as_int8(graph: Any) -> None:
