@@ -240,7 +240,10 @@ def keeping_attributes(block: HybridLike) -> Iterator[None]:
     The same applies to the states of Python's and NumPy's random numbers. Such a forward runs at
     every call, as in 1.x. A `hybrid_forward` may keep what it has traced.
     """
-    parts: list[Any] = [block] if forwards_itself(block) else []
+    if not forwards_itself(block):
+        yield
+        return
+    parts: list[Any] = [block]
     for part in parts:
         parts.extend(part._children.values())
     before = [(part, dict(vars(part))) for part in parts if _is_foreign(type(part))]
@@ -249,10 +252,10 @@ def keeping_attributes(block: HybridLike) -> Iterator[None]:
     try:
         yield
     finally:
-        if parts and random.getstate() != drawn[0]:
+        if random.getstate() != drawn[0]:
             changed.append("the state of random")
             random.setstate(drawn[0])
-        if parts and not _is_same_state(np.random.get_state(), drawn[1]):
+        if not _is_same_state(np.random.get_state(), drawn[1]):
             changed.append("the state of numpy.random")
             np.random.set_state(drawn[1])
         for part, known in before:

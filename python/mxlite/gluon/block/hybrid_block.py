@@ -59,6 +59,11 @@ __all__ = ["HybridBlock"]
 _MOST_RETRACES = 4
 
 
+def _lacks_fixed_graph(error: Exception) -> bool:
+    """Return whether a trace ended because a shape or a mode cannot be part of its graph."""
+    return isinstance(error, DynamicShapeError) and not isinstance(error, TracedArrayError)
+
+
 class HybridBlock(Block):
     """A block whose forward uses only operators, so that it can run as one graph.
 
@@ -261,13 +266,13 @@ class HybridBlock(Block):
         As in 1.x, the program's own ``forward`` of a hybridized block may do what only arrays with
         values allow, and ``hybrid_forward`` may not.
         """
-        if not isinstance(error, DynamicShapeError) or isinstance(error, TracedArrayError):
-            if forwards_itself(self):
-                return self._compilation.untraced
-            if isinstance(error, TracedArrayError):
-                _core.refuse_traced_calls(str(error))
-            return False
-        return True
+        if _lacks_fixed_graph(error):
+            return True
+        if forwards_itself(self):
+            return self._compilation.untraced
+        if isinstance(error, TracedArrayError):
+            _core.refuse_traced_calls(str(error))
+        return False
 
     def _run_eagerly(self, args: tuple[Any, ...], reason: Exception) -> Any:
         """Run operator by operator, now and in later calls; children keep their graphs."""
@@ -275,7 +280,7 @@ class HybridBlock(Block):
         flat, layout = flatten(args, self.name)
         specs = [(tuple(array.shape), dtype_name(array.dtype)) for array in flat]
         self._compilation.dynamic = flat[0].ctx, layout, specs
-        if isinstance(reason, DynamicShapeError) and not isinstance(reason, TracedArrayError):
+        if _lacks_fixed_graph(reason):
             self._resolve_deferred(args)
             return self.forward(*args)
         try:
@@ -423,9 +428,10 @@ class HybridBlock(Block):
         try:
             try:
                 shapes, traced = _core.infer_params(trace, self.name, flat, specs)
-            except TracedArrayError:
-                raise
-            except DynamicShapeError:  # forward may change the mode, on which no shape depends
+            except DynamicShapeError as error:
+                if not _lacks_fixed_graph(error):
+                    raise
+                # Forward may change the mode, on which no shape depends.
                 with autograd.predict_mode() if autograd.is_training() else autograd.train_mode():
                     shapes, traced = _core.infer_params(trace, self.name, flat, specs)
         except Exception as error:
