@@ -9,6 +9,7 @@
 #include "cpp/core/allocator.h"
 #include "cpp/core/threads.h"
 #include "cpp/engine/graph_engine.h"
+#include "cpp/engine/running_task.h"
 
 namespace mxlite::engine {
 namespace {
@@ -47,6 +48,7 @@ void ForkHandlers::remove(GraphEngine& engine) {
 
 void ForkHandlers::prepare() {
   engines().mutex.lock();
+  hold_tasks(1.0);
   for (GraphEngine* engine : engines().all) engine->scheduler_.lock_for_fork();
   lock_cpu_allocator();
 }
@@ -54,11 +56,13 @@ void ForkHandlers::prepare() {
 void ForkHandlers::in_parent() {
   unlock_cpu_allocator();
   for (GraphEngine* engine : engines().all) engine->scheduler_.unlock_after_fork();
+  release_tasks();
   engines().mutex.unlock();
 }
 
 void ForkHandlers::in_child() {
   forked = true;
+  forget_tasks_of_other_threads();
   set_cpu_threads(1);  // the child does not have the parent's OpenMP threads
   for (GraphEngine* engine : engines().all) {
     engine->scheduler_.abandon_unfinished();

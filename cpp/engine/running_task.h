@@ -1,11 +1,14 @@
-// Stops tasks at the end of the process, which destroys static objects of libraries (oneDNN's
-// kernels). The process first waits for running tasks. Other threads begin no new tasks.
+// Stops tasks while the process ends or forks. The end destroys static objects of libraries
+// (oneDNN's kernels). A fork copies the locks that running tasks hold, and nobody unlocks them in
+// the child. The process therefore first waits for running tasks, and other threads begin no new
+// tasks.
 #pragma once
 
 namespace mxlite::engine {
 
 // Counts a task that this thread runs. While the process is ending, the constructor returns only on
-// the thread that ends the process.
+// the thread that ends the process. During a fork, the constructor waits for the end of the fork,
+// except inside another running task.
 class RunningTask {
  public:
   RunningTask();
@@ -16,5 +19,14 @@ class RunningTask {
 // Waits for the running tasks, for at most `seconds`, because a task that has called Python never
 // returns at this point. Called by the thread that ends the process.
 void wait_for_running_tasks(double seconds);
+
+// Keeps other threads from beginning tasks, and waits for running tasks for at most `seconds`,
+// because a running task may wait for Python's lock, which the forking thread holds. Called before
+// a fork.
+void hold_tasks(double seconds);
+// Called after the fork by the parent and by the child.
+void release_tasks();
+// Called by the child, which does not have the other threads.
+void forget_tasks_of_other_threads();
 
 }  // namespace mxlite::engine

@@ -3,7 +3,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <mutex>
+#include <thread>
 
 #include "cpp/engine/naive_engine.h"
 #include "cpp/engine/threaded_engine.h"
@@ -55,6 +58,21 @@ TEST(EngineFork, WhatWasInFlightFailsInTheChildAndEndsInTheParent) {
   gate.open();
   engine.wait(y);
   EXPECT_TRUE(done);
+}
+
+TEST(EngineFork, LocksOfRunningTasksAreFreeInTheChild) {
+  ThreadedEngine engine;
+  Var x;
+  std::mutex mutex;
+  Gate locked;
+  push(engine, {}, {&x}, {}, [&] {
+    std::lock_guard lock(mutex);
+    locked.open();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  });
+  locked.pass();
+  EXPECT_EQ(run_in_child([&] { return mutex.try_lock() ? 0 : 1; }), 0);
+  engine.wait(x);
 }
 
 TEST(EngineFork, AChildForkedWhileTasksStreamNeverHangs) {
