@@ -108,3 +108,35 @@ def test_onnxruntime_multiplies_int8_along_the_last_axis(tmp_path: Path) -> None
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     found, expected = session.run(None, {"data": batch.asnumpy()})[0], own(batch).asnumpy()
     assert np.abs(found - expected).max() < 0.02 * np.abs(expected).max()
+
+
+def test_batch_norm_of_int8_data(tmp_path: Path) -> None:
+    """BatchNorm stays a layer if a convolution does not precede it, as in ResNet v2."""
+    net = nn.HybridSequential()
+    net.add(nn.MaxPool2D(), nn.BatchNorm(), nn.Conv2D(8, 3))
+    net.initialize(mx.init.Xavier())
+    batch = nd.random.uniform(-1, 1, shape=(4, 3, 12, 12))
+    with mx.autograd.train_mode():
+        net(batch)
+    own = quantization.quantize_net_v2(net, calib_data=[batch], calib_mode="naive")
+    path = export(own, batch, path=tmp_path / "net.onnx", check=False)
+    names = [node.op_type for node in onnx.load(path).graph.node]
+    at = names.index("BatchNormalization")
+    assert names[at - 1 : at + 2 : 2] == ["DequantizeLinear", "QuantizeLinear"]
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    found, expected = session.run(None, {"data": batch.asnumpy()})[0], own(batch).asnumpy()
+    assert np.abs(found - expected).max() < 0.02 * np.abs(expected).max()
+
+
+def test_tables_of_embeddings_are_stored_as_int8(tmp_path: Path) -> None:
+    net = nn.HybridSequential()
+    net.add(nn.Embedding(20, 8), nn.Dense(4, flatten=False))
+    net.initialize(mx.init.Uniform(1))
+    batch = nd.array([[1, 19, 0]])
+    own = quantization.quantize_net_v2(net, calib_data=[batch], calib_mode="naive")
+    path = export(own, batch, path=tmp_path / "net.onnx", check=False)
+    stored = {t.data_type for t in onnx.load(path).graph.initializer if list(t.dims) == [20, 8]}
+    assert stored <= {onnx.TensorProto.INT8, onnx.TensorProto.UINT8} and stored
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    found, expected = session.run(None, {"data": batch.asnumpy()})[0], own(batch).asnumpy()
+    assert np.abs(found - expected).max() < 0.02 * np.abs(expected).max()

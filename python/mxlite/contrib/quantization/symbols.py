@@ -182,11 +182,11 @@ def calib_graph(
     Raises
     ------
     ValueError
-        For an unknown mode, or if the collector is empty.
+        For an unknown mode, or if the collector is empty and a layer needs a range.
     """
     check_choice("calib_mode", calib_mode, (*_WITH_DATA, "customize"))
     ranges = thresholds_of(collector, calib_mode, quantized_dtype, logger)
-    if not ranges:
+    if not ranges and calibration_names(qsym):
         raise ValueError_(
             "calib_graph: collector must have collected outputs of the float network, got none"
         )
@@ -275,6 +275,8 @@ def collect(
 ) -> None:
     """Give the collector the outputs of the float network that the quantized one needs."""
     layers = calibration_names(qsym)
+    if not layers:
+        return
     seen = collect_statistics(
         sym, params, data, data_names, collector, layers, ctx, num_examples, logger
     )

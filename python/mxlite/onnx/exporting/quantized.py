@@ -180,6 +180,21 @@ def _add(c: Call) -> list[str]:
     return _quantized(c, c.op("Add", _float(c, 0), _float(c, 1)), _unit(c))
 
 
+@converter("_contrib_quantized_batch_norm")
+def _batch_norm(c: Call) -> list[str]:
+    return _quantized(c, _on_floats(c, "BatchNorm", [_float(c, 0), *c.x[1:5]]), _unit(c))
+
+
+@converter("_contrib_quantized_embedding")
+def _embedding(c: Call) -> list[str]:
+    low, high = c.value_of(2), c.value_of(3)
+    if low is None or high is None:
+        raise c.refuse("it has no equivalent, because the range of its weight is not constant")
+    unit = float(max(abs(low.item()), abs(high.item()))) / FULL_SCALE[c.dtype]
+    weight = c.op("DequantizeLinear", c.x[1], c.const(unit, "float32"), c.const(0, "int8"))
+    return _quantized(c, _on_floats(c, "Embedding", [c.x[0], weight]), unit)
+
+
 def store_as_uint8(g: Graph, outputs: list[str]) -> None:
     """Store int8 data as uint8 with the zero point 128.
 
