@@ -115,7 +115,7 @@ Objects run_dense(const CallRef& call, const Objects& inputs) {
 
 void check_count(const Call& call, size_t inputs, size_t outputs) {
   const int expected = call.num_outputs(static_cast<int>(inputs));
-  MX_CHECK(static_cast<int>(outputs) >= expected, call.file_op, " must return ", expected,
+  MX_CHECK(static_cast<int>(outputs) >= expected, call.file_op, " must return at least ", expected,
            " outputs, got ", outputs);
 }
 

@@ -91,7 +91,9 @@ def _counter(args: tuple[Any, ...], spend: Spender) -> Any:
 def _deque(args: tuple[Any, ...], spend: Spender) -> Any:
     most = args[1] if len(args) == 2 else None
     if (args and args[0] not in ((), [])) or not (most is None or type(most) is int):
-        raise PickleContentError("the first argument must be an empty list")
+        raise PickleContentError(
+            "the first argument must be an empty list or tuple, the second an integer or None"
+        )
     return collections.deque([], most)
 
 
