@@ -76,8 +76,9 @@ inline constexpr uint32_t kNoNumber = UINT32_MAX;
 struct SharedRequest : RefCounted {
   explicit SharedRequest(Request request);
 
-  // The thread that negotiates stores the position of the name in its cache here. The member has
-  // its own cache line, because other threads write the reference count.
+  // Position of the name in the negotiator's cache of names, written by the comm thread. The member
+  // occupies a separate cache line of the processor, because other threads write the reference
+  // count.
   alignas(64) mutable uint32_t number = kNoNumber;
   const Request terms;
   const size_t bytes;

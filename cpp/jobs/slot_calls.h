@@ -74,8 +74,8 @@ class SlotCalls {
   static bool poll_current(bool idle);
 
   // The functions below are for the comm thread only. If `wake` is true, each call that stays
-  // incomplete wakes the comm thread at once. This is needed while some ranks have announced a call
-  // and other ranks may also have to announce it.
+  // incomplete wakes the comm thread immediately. This is needed while some ranks have announced a
+  // call and other ranks may also have to announce it.
   void wake_for_calls(bool wake) { wakes_.store(wake); }
   // Completes calls and returns the calls that were announced.
   std::vector<OperationRef> complete_all();

@@ -59,7 +59,7 @@ class Reactor {
   void close(ConnectionId connection, const std::string& why);
   void post(std::function<void()> work);
   template <class F>
-  void run(F&& work) {  // runs at once if called on the reactor thread
+  void run(F&& work) {  // runs immediately if called on the reactor thread
     if (on_thread())
       work();
     else

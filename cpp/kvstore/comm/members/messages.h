@@ -36,9 +36,9 @@ struct Hello {
   auto fields() { return std::tie(version, role, rank, incarnation, group); }
 };
 
-// A server's answer to a worker's hello. Other processes ignore the answer.
+// Answer to a hello. Its content has a meaning only if a server sends the answer.
 struct Welcome {
-  bool snapshots = false;
+  bool snapshots = false;  // whether the server stores snapshots
   auto fields() { return std::tie(snapshots); }
 };
 

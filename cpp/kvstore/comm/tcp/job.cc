@@ -230,7 +230,7 @@ void Job::welcome(uint64_t group, int rank) {
   callers_.erase(caller);
   lock.unlock();
   // The answer is short and fits into the send buffer of a new connection, so the socket can be
-  // released at once. All later messages are sent and received by the group.
+  // released immediately. All later messages are sent and received by the group.
   reactor_.send(id, {FrameType::kWelcome, 0, encode(members::Welcome{}), {}});
   Socket socket = reactor_.release(id);
   if (!socket) return reactor_.close(id, "it takes no bytes");
@@ -290,7 +290,7 @@ std::vector<Socket> Job::connect(GroupState& group) {
     if (group.failed()) mxlite::fail(ErrorKind::kCommunicator, group.failure());
     if (gone >= 0) fail_group(group, str("rank ", gone, " has left the job"));
     const int shortage = shortage_;
-    // Fails at once if this process has no descriptor left, because no code here frees a
+    // Fails immediately if this process has no descriptor left, because no code here frees a
     // descriptor. If the host has no descriptor left, other processes may free descriptors.
     if (shortage == EMFILE)
       fail_group(group, str("rank ", rank(), ": no descriptor is left for a connection of ",

@@ -76,7 +76,7 @@ class Job final : public members::Member {
     Clock::time_point again{};  // earliest time of the next attempt
     std::string trouble;        // why the last attempt failed
     bool is_refused = false;    // whether the peer has sent invalid data
-    Clock::time_point present = Clock::now();  // last time at which the peer had not left the job
+    Clock::time_point present = Clock::now();  // last check that found the peer still in the job
     Socket socket;
   };
   using Peers = std::map<int, Peer>;  // the key is the rank
