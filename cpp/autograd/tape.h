@@ -56,7 +56,7 @@ class TapeNode : public RefCounted {
     return backward(output_grads, needs);
   }
   // Returns the inputs in the order in which backward has computed their gradients, or an empty
-  // list if it computes all of them at once. Call after backward.
+  // list if it computes all of them in one call. Call after backward.
   virtual std::vector<size_t> gradient_order() const { return {}; }
   // Frees values saved for backward. A later backward through this node throws an error.
   virtual void release_saved() = 0;

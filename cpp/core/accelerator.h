@@ -29,7 +29,7 @@ class Accelerator {
   // Throws a device error if the device does not exist or this build has no kernels for it.
   virtual void check_usable(int device) = 0;
 
-  // Allocates memory that stream `first_user` may use at once. Other streams must wait for that
+  // Allocates memory that stream `first_user` may use immediately. Other streams must wait for that
   // stream (engine::Var). If memory is short, drops the cache and retries once. If memory is still
   // short, throws kOutOfMemory with the requested, used and cached bytes and the limit.
   virtual Block allocate(int device, size_t bytes, StreamKind first_user) = 0;

@@ -14,7 +14,7 @@ std::exception_ptr failure_of_released_task() {
 }
 
 void release_operands(Task& task, const FailureRef& failure) noexcept {
-  // Saves the outer failure, because a release may push another task, which then runs at once.
+  // Saves the outer failure, because a release may push another task, which then runs immediately.
   const Failure* const outer = std::exchange(released_failure, failure.get());
   task.release_operands();
   released_failure = outer;

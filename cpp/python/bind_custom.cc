@@ -16,12 +16,12 @@
 #include "cpp/python/py_array.h"
 
 // Note [Custom operators]
-// A task that calls Python is pushed like any other task, so the caller continues at once. When the
-// task runs, Python gets new handles to the operands' memory. These handles have their own engine
-// variables. Otherwise tasks pushed by the callback would wait for the task that waits for them,
-// which is a deadlock. The task ends when all tasks that use these handles have ended. A custom
-// operator called inside a callback runs at once on the same thread, because the worker is busy
-// until the callback returns.
+// A task that calls Python is pushed like any other task, so the caller continues immediately. When
+// the task runs, Python gets new handles to the operands' memory. These handles have their own
+// engine variables. Otherwise tasks pushed by the callback would wait for the task that waits for
+// them, which is a deadlock. The task ends when all tasks that use these handles have ended. A
+// custom operator called inside a callback runs immediately on the same thread, because the worker
+// is busy until the callback returns.
 namespace mxlite::python {
 namespace {
 

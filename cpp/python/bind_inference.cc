@@ -71,8 +71,8 @@ void bind_inference(py::module_& m) {
           },
           "Calls with the shapes that were found, by node, where they were left to users.")
       .def("bytes_of_results", &symbol::bytes_of_results, py::arg("differentiated"),
-           "The most bytes of results that are alive at once, forward and backward; the variables "
-           "of these names get gradients.");
+           "The most bytes of results that are alive at the same time, forward and backward; the "
+           "variables of these names get gradients.");
   m.def(
       "parse_shape",
       [](const std::string& text, bool np_shape, const std::string& who) {

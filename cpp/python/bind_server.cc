@@ -233,7 +233,7 @@ void bind_server(py::module_& m) {
           },
           py::arg("key"), py::arg("value"), "Collective: the value of rank 0.")
       .def("init", &PyClient::init, py::arg("keys"), py::arg("values"),
-           "Collective: several keys at once.")
+           "Collective: several keys in one call.")
       .def("push", &PyClient::push, py::arg("key"), py::arg("array"), py::arg("priority") = 0)
       .def("pull", &PyClient::pull, py::arg("key"), py::arg("out"), py::arg("priority") = 0)
       .def("pushpull", &PyClient::pushpull, py::arg("key"), py::arg("array"), py::arg("out"),

@@ -1566,7 +1566,7 @@ class Inference:
         """
     def bytes_of_results(self, differentiated: collections.abc.Set[str]) -> int:
         """
-        The most bytes of results that are alive at once, forward and backward; the variables of these names get gradients.
+        The most bytes of results that are alive at the same time, forward and backward; the variables of these names get gradients.
         """
     def completed_calls(self) -> dict[Any, Any]:
         """
@@ -1826,7 +1826,7 @@ class ServerClient:
     @overload
     def init(self, keys: Sequence[str], values: Sequence[NDArray]) -> None:
         """
-        Collective: several keys at once.
+        Collective: several keys in one call.
         """
     def load_states(self, path: str) -> None: ...
     def profile_servers(self, name: str, text: str) -> None:
