@@ -163,8 +163,9 @@ bool repeats_within(const Shape& from, const Shape& to, int64_t blocks) {
   return false;
 }
 
-// `spread` has the axes of `from` with other lengths. Returns these lengths for the axes of `to`,
-// or nullopt unless `from` and `to` differ only by axes of length 1.
+// `spread` has the axes of `from`, but with other lengths. Returns `to` with these lengths for the
+// axes that `from` also has. Returns nullopt if `from` and `to` differ by more than axes of
+// length 1.
 std::optional<Shape> carry_over(const Shape& from, const Shape& spread, const Shape& to) {
   Shape result;
   int at = 0;

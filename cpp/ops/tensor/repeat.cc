@@ -46,7 +46,7 @@ std::vector<ValueRef> grad_repeat(GradBuilder& g) {
 }
 
 // Handles one axis after the other: reshapes to (before, reps, rest) and sums over reps. Handling
-// all axes at once could need more dimensions than a Shape can have.
+// all axes in one step could need more dimensions than a Shape can have.
 std::vector<ValueRef> grad_tile(GradBuilder& g) {
   const auto& p = g.params<TileParams>();
   const Shape& from = g.input_spec(0).shape;

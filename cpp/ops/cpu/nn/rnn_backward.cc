@@ -1,5 +1,5 @@
 // Backward of RNN, from the last layer to the first: the steps (rnn_steps.h), then the gradients of
-// weights and data as products over all steps at once.
+// weights and data as products over all steps.
 #include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/gemm.h"
 #include "cpp/ops/cpu/nn/rnn_pass.h"

@@ -1,5 +1,5 @@
 // Backward over all steps, from last to first. The products with data and the weights' gradients
-// are computed afterwards for all steps at once (rnn_backward.cc). Included once per instruction
+// are computed afterwards for all steps together (rnn_backward.cc). Included once per instruction
 // set, like rnn_tile.h.
 #pragma once
 #include "cpp/ops/cpu/nn/rnn_loops.h"

@@ -64,7 +64,7 @@ void pack_gate_block(const RnnLayer<T>& p, const T* weight, int64_t depth, int64
   pack_rows(rows, b.width, depth, to);
 }
 
-// Copies values per gate and unit in the order of a gate block's columns.
+// Copies a gate block's values, one for each gate and unit, in the order of the block's columns.
 template <class T>
 void gather_gate_block(const RnnLayer<T>& p, const T* values, int64_t block, T* to) {
   const RnnBlocks& b = p.blocks;

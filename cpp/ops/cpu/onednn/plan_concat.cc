@@ -1,5 +1,5 @@
 // Concat and slice_axis (which computes Concat's gradient) in the layout of their producers. Copies
-// each tensor's part of a row of memory at once.
+// each tensor's part of a row with one memcpy.
 #include <cstring>
 
 #include "cpp/ops/cpu/nn/parallel.h"

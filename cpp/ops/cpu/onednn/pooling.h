@@ -23,8 +23,8 @@ dnnl::pooling_forward::primitive_desc forward_desc(const PoolDescs& d, const Des
                                                    const Desc& output,
                                                    const dnnl::primitive_attr& attr);
 
-// Returns how many samples to pool at once. Max pooling then checks its input for NaN, which should
-// still be in the cache.
+// Returns how many samples to pool in one call. Max pooling then checks its input for NaN, which
+// should still be in the cache.
 int64_t samples_at_once(const PoolingParams& p, const TensorSpec& data);
 
 // Must be called after max pooling of `data`, which `from` describes, into `out`, which `to`

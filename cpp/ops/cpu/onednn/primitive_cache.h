@@ -39,8 +39,9 @@ std::shared_ptr<const void> cache_find(const Key& key);
 void cache_insert(const Key& key, std::shared_ptr<const void> value);
 }  // namespace detail
 
-// Returns the cached value for key, or calls make() on a miss (two threads may do so at once). If
-// the cache is full, drops the least recently used entry; entries that callers hold stay valid.
+// Returns the cached value for key, or calls make() on a miss (two threads may do so at the same
+// time). If the cache is full, drops the least recently used entry; entries that callers hold stay
+// valid.
 auto cached(const Key& key, auto&& make) {
   using T = decltype(make());
   if (auto found = detail::cache_find(key)) return std::static_pointer_cast<const T>(found);

@@ -13,7 +13,8 @@
 namespace mxlite::pointwise {
 
 // Uses `omp simd`, because input and output may be the same memory, for which the compiler's alias
-// check would select a scalar loop. Is always inlined, so that its vectors are those of the caller.
+// check would select a scalar loop. This function is always inlined, so that it uses vectors of its
+// caller's width.
 template <class F, class C>
 [[gnu::always_inline]] inline void apply_to_run(const void* x, void* y, int64_t n,
                                                 const void* args) {

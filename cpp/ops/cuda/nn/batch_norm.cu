@@ -36,14 +36,14 @@ int64_t splits_of(const ChannelBlocks& b, int vector) {
       std::min(kBlocksWanted / std::max<int64_t>(columns, 1), per_channel / least), 1, kMaxSplits);
 }
 
-// Scratch arrays: for each split and channel the sums of two functions of the elements, and for
-// each channel the coefficients that the last pass uses.
+// Scratch arrays: for each share of a channel's elements the sums of two functions of the elements,
+// and for each channel the coefficients that the last pass uses.
 template <class Acc>
 struct Work {
   Acc* sums;                     // (splits, 2, channels)
   Acc *center, *scale, *offset;  // per channel; forward: (x - center) * scale + offset
   Acc* slope;                    // backward
-  int64_t splits;
+  int64_t splits;                // number of shares
 };
 template <class Acc>
 Work<Acc> make_work(const ChannelBlocks& b, int vector, void* scratch) {
@@ -56,7 +56,7 @@ Work<Acc> make_work(const ChannelBlocks& b, int vector, void* scratch) {
 template <class T>
 constexpr int kVector = sizeof(T) == 2 ? kMostVector : 16 / sizeof(T);
 
-// A warp adds the sums of all splits of a channel. Every thread of the warp gets the result.
+// A warp adds the sums of all shares of a channel. Every thread of the warp gets the result.
 template <class Acc>
 __device__ __forceinline__ void total(const Work<Acc>& work, int64_t channels, int64_t c,
                                       double& first, double& second) {
@@ -144,7 +144,8 @@ struct Finish {
   Work<AccOf<T>> work;
   unsigned* arrived;  // for each group of channels; null: another launch finishes the channels
 
-  // Called by all threads of a block when they have stored the sums of a split of the channels.
+  // Called by all threads of a block when they have stored sums for the channels [begin, end). The
+  // sums cover only the block's share of the elements of each channel.
   __device__ __forceinline__ void arrive(int64_t group, int64_t begin, int64_t end) const {
     if (!arrived || !is_last_block(arrived + group, static_cast<unsigned>(work.splits))) return;
     for (int64_t c = begin + threadIdx.x / kWarp; c < end; c += kThreads / kWarp)
@@ -159,7 +160,8 @@ __global__ void finish_channels(const __grid_constant__ Call call,
     finish_channel<T>(call, work, c);
 }
 
-// One block per channel and split, for layouts in which a channel's elements are contiguous.
+// For layouts in which a channel's elements are contiguous. Each block sums one of the `splits`
+// shares of a channel.
 template <class T, bool backward, int V, class Call>
 __global__ void __launch_bounds__(kThreads, 4)
     sum_planes(ChannelBlocks b, const __grid_constant__ Terms<T, backward> terms,
@@ -357,7 +359,8 @@ __global__ void apply_planes(ChannelBlocks b, const __grid_constant__ Pass pass,
   }
 }
 
-// For channels-last arrays: a thread processes V channels of every `lines`-th row of its split.
+// For channels-last arrays: a thread processes V channels of every `lines`-th row of the share of
+// its block.
 template <class Pass, int V>
 __global__ void apply_columns(ChannelBlocks b, const __grid_constant__ Pass pass, int lanes,
                               int64_t tiles, int64_t splits) {

@@ -7,7 +7,7 @@
 namespace mxlite::cuda {
 namespace {
 
-using namespace optimizer;  // NOLINT: rules and their parameters
+using namespace optimizer;  // NOLINT: this file uses its rules and parameters
 
 constexpr unsigned kMostParts = 512;  // blocks that share one weight
 // Maximum number of elements whose steps scratch memory holds, unless one weight is longer.

@@ -6,7 +6,7 @@
 namespace mxlite::cuda {
 namespace {
 
-using namespace optimizer;  // NOLINT: rules and their parameters
+using namespace optimizer;  // NOLINT: this file uses its rules and parameters
 
 // `data` contains weight, grad, states and weight32 (if mixed) for each weight, then ExtraArrays.
 template <template <class> class R, class P, size_t kStates, bool mixed>

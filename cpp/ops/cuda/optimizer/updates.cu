@@ -4,7 +4,7 @@
 namespace mxlite::cuda {
 namespace {
 
-using namespace optimizer;  // NOLINT: rules and their parameters
+using namespace optimizer;  // NOLINT: this file uses its rules and parameters
 
 // Inputs: weight, grad, states, then the float32 weight if mixed, then the scale if it is an input.
 template <template <class> class Rule, class P, size_t kStates, bool mixed>

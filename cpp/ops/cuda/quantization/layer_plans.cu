@@ -10,7 +10,7 @@
 namespace mxlite::cuda {
 namespace {
 
-using namespace quantization;  // NOLINT: plans of products
+using namespace quantization;  // NOLINT: this file uses its plans of products
 
 std::optional<Plan> plan_convolution(const PlanRequest& r) {
   const auto& p = params_of<ConvolutionParams>(r);

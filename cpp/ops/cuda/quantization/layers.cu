@@ -8,7 +8,7 @@
 namespace mxlite::cuda {
 namespace {
 
-using namespace quantization;  // NOLINT: parameters and scales
+using namespace quantization;  // NOLINT: this file uses its parameters and scales
 
 void convolution(KernelContext& ctx, const ConvolutionParams& p, Inputs in, Outputs out) {
   BiasUnits bias;

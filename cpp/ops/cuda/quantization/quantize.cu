@@ -5,7 +5,7 @@
 namespace mxlite::cuda {
 namespace {
 
-using namespace quantization;  // NOLINT: parameters and scales
+using namespace quantization;  // NOLINT: this file uses its parameters and scales
 
 // ---- ranges of data ---------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@
 namespace mxlite::cuda {
 namespace {
 
-using namespace quantization;  // NOLINT: plans of products
+using namespace quantization;  // NOLINT: this file uses its plans of products
 
 // Computes the number that is added to all sums of a filter: its bias, plus the sum of its weights
 // times 128 for shifted data. One warp per filter.

@@ -15,7 +15,7 @@
 namespace mxlite::cuda {
 namespace {
 
-using namespace mxlite::random;  // NOLINT: distributions and their draws
+using namespace mxlite::random;  // NOLINT: this file uses its distributions
 using Words = mxlite::random::Stream;
 
 struct Fill {

@@ -9,7 +9,7 @@
 namespace mxlite::cuda {
 namespace {
 
-using namespace sparse;  // NOLINT: parameters
+using namespace sparse;  // NOLINT: this file uses its parameters
 
 struct Csr {
   Csr(const TensorRef& indices, const TensorRef& indptr, int64_t cols = 0)

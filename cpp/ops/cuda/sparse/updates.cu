@@ -8,7 +8,7 @@
 namespace mxlite::cuda {
 namespace {
 
-using namespace optimizer;  // NOLINT: rules and their parameters
+using namespace optimizer;  // NOLINT: this file uses its rules and parameters
 
 struct RowUpdate {
   RowOrder order;
