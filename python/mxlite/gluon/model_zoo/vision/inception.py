@@ -141,7 +141,7 @@ class Inception3(HybridBlock):
             self.output = nn.Dense(classes)
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:
-        """Class scores of a batch of images: ``(N, 3, 299, 299)`` to ``(N, classes)``."""
+        """Return the class scores ``(N, classes)`` of images ``(N, 3, 299, 299)``."""
         return self.output(self.features(x))
 
 

@@ -53,7 +53,7 @@ class _Residual(HybridBlock):
         self.project = _conv(channels, 1, activation=None)
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:
-        """Output of the block, of the input's shape."""
+        """Return the block's output, which has the input's shape."""
         y = x + self._scale * self.project(self.branches(x))
         return F.Activation(y, act_type="relu") if self._activate else y
 
@@ -145,7 +145,7 @@ class InceptionResNetV2(HybridBlock):
             self.output = nn.Dense(classes)
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:
-        """Class scores of a batch of images: ``(N, 3, H, W)`` to ``(N, classes)``."""
+        """Return the class scores ``(N, classes)`` of images ``(N, 3, H, W)``."""
         return self.output(self.features(x))
 
 

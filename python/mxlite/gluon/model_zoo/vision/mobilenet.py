@@ -54,7 +54,7 @@ class RELU6(HybridBlock):
     """``min(max(x, 0), 6)`` (MXNet 1.x: ``RELU6`` of its mobilenet module)."""
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:
-        """Clipped ``x``, same shape."""
+        """Return ``x`` with its elements limited to [0, 6]."""
         return F.clip(x, a_min=0, a_max=6, name="relu6")
 
 
@@ -113,7 +113,7 @@ class LinearBottleneck(HybridBlock):
             _add_conv(self.out, channels, activation=None)
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:
-        """Output of the block: ``(N, C, H, W)`` to ``(N, channels, H / stride, W / stride)``."""
+        """Return the output ``(N, channels, H / stride, W / stride)`` for ``(N, C, H, W)``."""
         y = self.out(x)
         return F.elemwise_add(y, x) if self.use_shortcut else y
 
@@ -151,7 +151,7 @@ class MobileNet(HybridBlock):
             self.output = nn.Dense(classes)
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:
-        """Class scores of a batch of images: ``(N, 3, H, W)`` to ``(N, classes)``."""
+        """Return the class scores ``(N, classes)`` of images ``(N, 3, H, W)``."""
         return self.output(self.features(x))
 
 
@@ -195,7 +195,7 @@ class MobileNetV2(HybridBlock):
                 self.output.add(nn.Conv2D(classes, 1, use_bias=False, prefix="pred_"), nn.Flatten())
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:
-        """Class scores of a batch of images: ``(N, 3, H, W)`` to ``(N, classes)``."""
+        """Return the class scores ``(N, classes)`` of images ``(N, 3, H, W)``."""
         return self.output(self.features(x))
 
 

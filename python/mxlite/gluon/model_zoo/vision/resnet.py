@@ -83,7 +83,7 @@ class _BlockV1(_Block):
         return chain(_conv1x1(channels, stride, in_channels), nn.BatchNorm())
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:
-        """Output of the block: ``(N, C, H, W)`` to ``(N, channels, H / stride, W / stride)``."""
+        """Return the output ``(N, channels, H / stride, W / stride)`` for ``(N, C, H, W)``."""
         shortcut = x if self.downsample is None else self.downsample(x)
         return F.Activation(self.body(x) + shortcut, act_type="relu")
 
@@ -150,7 +150,7 @@ class BasicBlockV2(_Block):
         self.conv2 = _conv3x3(channels, 1, channels)
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:
-        """Output of the block: ``(N, C, H, W)`` to ``(N, channels, H / stride, W / stride)``."""
+        """Return the output ``(N, channels, H / stride, W / stride)`` for ``(N, C, H, W)``."""
         active = F.Activation(self.bn1(x), act_type="relu")
         shortcut = x if self.downsample is None else self.downsample(active)
         y = F.Activation(self.bn2(self.conv1(active)), act_type="relu")
@@ -174,7 +174,7 @@ class BottleneckV2(_Block):
         self.conv3 = _conv1x1(channels)
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:
-        """Output of the block: ``(N, C, H, W)`` to ``(N, channels, H / stride, W / stride)``."""
+        """Return the output ``(N, channels, H / stride, W / stride)`` for ``(N, C, H, W)``."""
         active = F.Activation(self.bn1(x), act_type="relu")
         shortcut = x if self.downsample is None else self.downsample(active)
         y = F.Activation(self.bn2(self.conv1(active)), act_type="relu")
@@ -237,7 +237,7 @@ class _ResNet(HybridBlock):
         return stage
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:
-        """Class scores of a batch of images: ``(N, 3, H, W)`` to ``(N, classes)``."""
+        """Return the class scores ``(N, classes)`` of images ``(N, 3, H, W)``."""
         return self.output(self.features(x))
 
 

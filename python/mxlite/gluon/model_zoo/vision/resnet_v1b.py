@@ -91,7 +91,7 @@ class BasicBlockV1b(_Block):
         return [(planes, 3, strides, 1), (planes, 3, 1, 1)]
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:
-        """Output of the block: ``(N, C, H, W)`` to ``(N, planes, H / strides, W / strides)``."""
+        """Return the output ``(N, planes, H / strides, W / strides)`` for ``(N, C, H, W)``."""
         shortcut = x if self.downsample is None else self.downsample(x)
         y = self.relu1(self.bn1(self.conv1(x)))
         return self.relu2(self.bn2(self.conv2(y)) + shortcut)
@@ -113,7 +113,7 @@ class BottleneckV1b(_Block):
         return [(planes, 1, 1, 0), (planes, 3, strides, 1), (planes * self.expansion, 1, 1, 0)]
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:
-        """Output of the block: ``(N, C, H, W)`` to ``(N, 4 planes, H / strides, W / strides)``."""
+        """Return the output ``(N, 4 planes, H / strides, W / strides)`` for ``(N, C, H, W)``."""
         shortcut = x if self.downsample is None else self.downsample(x)
         y = self.relu1(self.bn1(self.conv1(x)))
         y = self.relu2(self.bn2(self.conv2(y)))
@@ -198,7 +198,7 @@ class ResNetV1b(HybridBlock):
         return stage
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:
-        """Class scores of a batch of images: ``(N, 3, H, W)`` to ``(N, classes)``."""
+        """Return the class scores ``(N, classes)`` of images ``(N, 3, H, W)``."""
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         x = self.flat(self.avgpool(x))

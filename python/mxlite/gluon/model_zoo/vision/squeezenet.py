@@ -82,7 +82,7 @@ class SqueezeNet(HybridBlock):
             )
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:
-        """Class scores of a batch of images: ``(N, 3, 224, 224)`` to ``(N, classes)``."""
+        """Return the class scores ``(N, classes)`` of images ``(N, 3, 224, 224)``."""
         return self.output(self.features(x))
 
 

@@ -88,7 +88,7 @@ class VGG(HybridBlock):
             self.output = nn.Dense(classes, weight_initializer="normal")
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:
-        """Class scores of a batch of images: ``(N, 3, 224, 224)`` to ``(N, classes)``."""
+        """Return the class scores ``(N, classes)`` of images ``(N, 3, 224, 224)``."""
         return self.output(self.features(x))
 
 
