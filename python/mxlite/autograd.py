@@ -310,7 +310,7 @@ def detect_anomaly(enabled: bool = True) -> Iterator[None]:
     ...     loss.backward()
     """
     before = _core.set_anomaly_checks(bool(enabled))
-    graphs_out_of_date()  # existing compiled graphs do not check for NaN
+    graphs_out_of_date()  # expires compiled graphs, because they do not check for NaN
     try:
         yield
     finally:
@@ -410,7 +410,7 @@ class Function(NeedsInit):
         raise NotImplementedError(f"{type(self).__name__}.forward is not defined")
 
     def backward(self, *output_grads: NDArray) -> Any:
-        """Return the inputs' gradients, given the outputs'."""
+        """Return the gradients of the inputs, given the gradients of the outputs."""
         raise NotImplementedError(f"{type(self).__name__}.backward is not defined")
 
 

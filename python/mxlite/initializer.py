@@ -244,7 +244,7 @@ class Constant(Initializer):
 
     def __init__(self, value: Any) -> None:
         number = isinstance(value, (int, float, np.number))
-        # JSON needs arrays as lists.
+        # Passes an array as a list, because the arguments are also written as JSON.
         super().__init__(value=value if number else host_array(value, "Constant").tolist())
         self.value = value
 

@@ -216,8 +216,8 @@ class SoftmaxCrossEntropyLoss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> NDArray:  # noqa: N803
         """Return the loss of each sample, shape ``(batch,)``."""
-        # One operator where possible: it does not store the logarithms of all probabilities. MXNet
-        # does not know it, so symbols get log_softmax and pick.
+        # Uses one operator where possible, because this operator does not store the logarithms of
+        # all probabilities. MXNet lacks the operator, so symbols get log_softmax and pick.
         fused = self._sparse_label and self._axis == -1 and not self._from_logits
         fused = fused and not isinstance(pred, Symbol)
         if not self._from_logits and not fused:

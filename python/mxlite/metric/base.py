@@ -171,7 +171,7 @@ class EvalMetric(NeedsInit, TypedInit):
     def reset(self) -> None:
         """Reset the local and global values."""
         self.num_inst = self.global_num_inst = 0
-        # A NumPy number, because NumPy 2 would add float32 values to a Python float in float32.
+        # Uses a NumPy number, because NumPy 2 adds a float32 value to a Python float in float32.
         self.sum_metric: float = np.float64(0)
         self.global_sum_metric: float = np.float64(0)
 

@@ -26,7 +26,7 @@ __all__ = [
 
 Values = np.ndarray[Any, Any]
 
-# Larger than for single arrays, because rounding errors accumulate in a network.
+# Tolerances are larger than for single arrays, because rounding errors accumulate in a network.
 _TOLERANCES = {"float16": 1e-1, "float32": 1e-3, "float64": 1e-5}
 
 

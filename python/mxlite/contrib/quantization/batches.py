@@ -99,7 +99,7 @@ def collect_statistics(
             f"quantization: num_calib_examples must be at least 1 or None, got {max_num_examples}"
         )
     internals = sym.get_internals()
-    # A layer that is called twice has two outputs of one name.
+    # Collects all outputs with these names: a layer that is called twice has two with one name.
     wanted = set(layers)
     places = [(i, name) for i, name in enumerate(internals.list_outputs()) if name in wanted]
     network = Group([internals[i] for i, _ in places])

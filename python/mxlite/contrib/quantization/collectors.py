@@ -195,7 +195,7 @@ def _is_unsigned(smallest: float, quantized_dtype: str) -> bool:
 def _get_optimal_threshold(
     hist_data: Histogram, quantized_dtype: str, num_quantized_bins: int = 255
 ) -> tuple[float, float, np.ndarray, np.ndarray]:
-    """Return smallest and largest value, the threshold of least divergence, that divergence."""
+    """Return smallest and largest value, the threshold of least divergence, and the divergence."""
     counts, edges, low, high, _ = hist_data
     if len(counts) % 2 == 0:
         raise ValueError_(

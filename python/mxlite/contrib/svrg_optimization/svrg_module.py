@@ -157,7 +157,7 @@ class SVRGModule(Module):
         super().update()
 
     def update_full_grads(self, train_data: Any) -> None:
-        """Store a copy of the weights, and compute its gradient over all data, which is reset."""
+        """Store a copy of the weights; reset the data and compute the mean gradient over them."""
         self._need("binded", "params_initialized", "optimizer_initialized")
         self._mod_aux.set_params(*self.get_params())
         for block in self._param_dict:

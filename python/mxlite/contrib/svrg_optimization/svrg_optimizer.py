@@ -10,7 +10,7 @@ from ...ndarray import NDArray
 
 __all__ = ["FULL_SUFFIX"]
 
-# Keys of a store with this suffix contain gradients over all data.
+# A store keeps the gradient of a weight over all data under the weight's key with this suffix.
 FULL_SUFFIX = "_full"
 
 
@@ -33,7 +33,9 @@ class _SVRGOptimizer(opt.Optimizer):
     name that contains "full" is a key of gradients; here, only names that end with ``_full`` are.
     """
 
-    _same_everywhere = False  # if the store contains gradients over all data
+    # Workers cannot run this optimizer instead of a store, because the store keeps the gradients
+    # over all data.
+    _same_everywhere = False
 
     def __init__(self, default_optimizer: Any, **kwargs: Any) -> None:
         own = inspect.signature(opt.Optimizer.__init__).parameters

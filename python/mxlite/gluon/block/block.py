@@ -500,7 +500,7 @@ class Block(NeedsInit, TypedInit):
         return self
 
     def _dispatch(self, args: tuple[Any, ...]) -> Any:
-        """Run the block with its checkpoint; attribute its memory if the profiler does so."""
+        """Run the block, checkpointed or not; attribute memory to it while that is profiled."""
         watched = WATCH.on
         if watched:
             _core.memory_scope_enter(self.name)

@@ -235,7 +235,7 @@ def _is_foreign(definition: Any) -> bool:
 
 @contextmanager
 def keeping_attributes(block: HybridLike) -> Iterator[None]:
-    """Undo the changes of attributes by the program's own `forward` in a trace, and raise then.
+    """Undo changes that the program's `forward` makes to attributes in a trace; raise if it does.
 
     The same applies to the states of Python's and NumPy's random numbers. Such a forward runs at
     every call, as in 1.x. A `hybrid_forward` may keep what it has traced.

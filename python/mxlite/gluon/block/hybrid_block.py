@@ -286,11 +286,11 @@ class HybridBlock(Block):
         try:
             outputs = self.forward(*args)
         except Exception:
-            self._compilation.dynamic = None  # the error may be one of this call only
+            self._compilation.dynamic = None  # traces later calls, because only this one may fail
             raise
         if isinstance(reason, ChangedAttributeError):
             self._compilation.changes += 1
-            if self._compilation.changes == 1:  # it may have made what later calls only read
+            if self._compilation.changes == 1:  # later calls may only read what this call has set
                 self._compilation.eager, self._compilation.dynamic = self._compilation.dynamic, None
                 return outputs
         warnings.warn(
@@ -345,7 +345,7 @@ class HybridBlock(Block):
     ) -> Compiled:
         """Return the graph with the current parameters; make it if it is missing or outdated."""
         if compiled is not None and compiled.binding.changed and forwards_itself(self):
-            self._clear_cached_op()  # so that the change counts once, and not for each graph
+            self._clear_cached_op()  # drops all graphs, so that the change is counted once
             compiled = None
             self._compilation.retraces += 1
             if self._compilation.retraces > _MOST_RETRACES:
@@ -431,13 +431,14 @@ class HybridBlock(Block):
             except DynamicShapeError as error:
                 if not _lacks_fixed_graph(error):
                     raise
-                # Forward may change the mode, on which no shape depends.
+                # Forward may switch to the other mode, so this trace starts in that mode. No shape
+                # depends on the mode.
                 with autograd.predict_mode() if autograd.is_training() else autograd.train_mode():
                     shapes, traced = _core.infer_params(trace, self.name, flat, specs)
         except Exception as error:
             of_shapes = isinstance(error, (ShapeError, DynamicShapeError))
             if of_shapes and sum(not shape_is_known(param.shape) for param in params) < unknown:
-                # A child's infer_shape has set some shapes.
+                # Tries again, because a child's infer_shape has set some shapes.
                 return self._infer(params, flat, layout, finish)
             # A parameter that forward does not use may stay unknown.
             is_used = [id(param) in used for param in params]

@@ -82,7 +82,7 @@ class SymbolBlock(HybridBlock):
         self._input_names = [_input_name(entry) for entry in inputs]
         self._cached_graph = list(inputs), symbol
         self._make_parameters()
-        # Hybridized from the start, as in 1.x.
+        # As in 1.x, the block is hybridized from the start.
         self._active = True
         self._compilation.flags = {"static_alloc": False, "static_shape": False}
 

@@ -378,7 +378,7 @@ class _Prepare:
         with scope("DataLoader: batch", IO_SCOPE), Scope(self._switches):
             try:
                 return self._batchify_fn([self._dataset[index] for index in indices])
-            # A for loop would treat the exception as the end of the pass.
+            # Raises another error, because StopIteration would end a for loop without an error.
             except StopIteration as error:
                 raise WorkerError(
                     f"DataLoader: preparing the batch of samples {list(indices)[:8]} raised "

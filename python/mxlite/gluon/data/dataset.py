@@ -129,7 +129,7 @@ class ArrayDataset(Dataset):
                     f"ArrayDataset: all arrays must have the same length; array[0] has length "
                     f"{self._length} while array[{position}] has {len(data)}."
                 )
-            # As in MXNet 1.x, labels are NumPy numbers.
+            # As in MXNet 1.x, the elements of vectors, such as labels, are NumPy numbers.
             small = isinstance(data, NDArray) and len(data.shape) == 1
             self._data.append(data.asnumpy() if small else data)
 

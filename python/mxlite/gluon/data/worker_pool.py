@@ -1,7 +1,8 @@
 """Forked processes that prepare batches.
 
 Each worker has a connection of its own. No lock or queue is shared, so a killed worker leaves
-nothing locked. Its end of the connection closes when it is killed, which the loader sees at once.
+nothing locked. When a worker is killed, its end of the connection closes, and the loader notices
+the loss immediately.
 """
 
 from __future__ import annotations
@@ -250,7 +251,7 @@ def _is_stopped(pid: int) -> bool:
 
 def _run(channel: Channel, other_end: Channel, prepare: Callable[[Any], Any], parent: int) -> None:
     """Prepare batches until the loader closes the connection or its process ends."""
-    # The loader's process handles Ctrl-C for its workers.
+    # Ignores Ctrl-C, because the loader's process handles it for its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     gc.freeze()  # a collection would write to pages shared with the loader and thereby copy them

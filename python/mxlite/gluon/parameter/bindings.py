@@ -94,5 +94,7 @@ class _Process(Bindings):
 PROCESS = _Process()
 JOB.followers.add(PROCESS)
 autograd.graphs_out_of_date.provide(PROCESS.expire)
-# The memory profiler needs all calls to run through Block.__call__ instead of the fast path.
+# Block.__call__ attributes memory to blocks, but the fast path of hybridized blocks does not.
+# Bindings therefore expire when the memory profiler starts or stops, so that the next calls choose
+# their path again.
 WATCH.listeners.append(PROCESS.expire)

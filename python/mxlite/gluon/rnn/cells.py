@@ -256,7 +256,7 @@ def gru_step(
     z = F.sigmoid(F.elemwise_add(xz, hz, name=name + "plus1"), name=name + "z_act")
     total = F.elemwise_add(xn, F.elemwise_mul(r, hn, name=name + "mul0"), name=name + "plus2")
     n = owner._get_activation(F, total, activation, name=name + "h_act")
-    # Two products instead of one formula: both save their factors for backward, so that, as in
+    # Uses two products instead of one formula: both save their factors for backward, so that, as in
     # 1.x, gradients use a state that is overwritten before backward.
     new = F.elemwise_mul(1 - z, n, name=name + "mul1")
     return F.elemwise_add(new, F.elemwise_mul(z, state, name=name + "mul2"), name=name + "out")

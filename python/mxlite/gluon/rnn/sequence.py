@@ -98,7 +98,8 @@ def split(inputs: Any, length: int | None, layout: str) -> list[Any]:
     axis = time_axis(layout)
     is_array = isinstance(inputs, NDArray)
     steps = inputs.shape[axis] if is_array else length
-    # Each of the functions sets different node names.
+    # Calls the function for the class of the inputs, because the two functions name nodes
+    # differently.
     cut: Any = nd.split if is_array else sym.split
     result = cut(inputs, num_outputs=steps, axis=axis, squeeze_axis=True)
     return list(result) if steps != 1 or isinstance(result, list) else [result]

@@ -186,7 +186,10 @@ def _fits_rows(param: Parameter, rows: int) -> bool:
 
 
 def _is_own(klass: type[Optimizer]) -> bool:
-    """Return whether mxlite defines the states: of the weight's shape or with one value per row."""
+    """Return whether mxlite defines the states of an optimizer class.
+
+    Such a state has the weight's shape, or one value per row.
+    """
     package = Optimizer.__module__.rpartition(".")[0]
     makers = (klass.create_state, klass.create_state_multi_precision)
     return all(maker.__module__.rpartition(".")[0] == package for maker in makers)

@@ -130,12 +130,12 @@ class Trainer(TypedInit):
         # True if states that this rank needs now were stored on other ranks.
         self._lost_states = False
         self._scale = float(self._optimizer.rescale_grad)
-        # amp.init_trainer sets the loss scaler, and _scale to its value without loss scaling.
+        # amp.init_trainer sets both: the loss scaler, and the value of _scale without loss scaling.
         self._amp_loss_scaler: Any = None
         self._amp_original_scale = self._scale
         self._updaters: list[opt.Updater] = []
         self._arrays = StepArrays(order)
-        # Derived trainers, such as those of gluon-nlp, read this.
+        # Derived trainers, such as those of gluon-nlp, read this attribute.
         self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
         self._distributed = False
         self._warned_of_copies = False
@@ -214,11 +214,13 @@ class Trainer(TypedInit):
                     "Cannot set update_on_kvstore=False on dist kvstore when sparse gradients are "
                     "present."
                 )
-            # In one process each context updates its own rows, so no whole array is copied.
+            # In one process, the trainer updates, because each context then updates its own rows
+            # and no whole array is copied.
             on_store = self._distributed
         looks = self._amp_loss_scaler is not None or self._max_norm is not None
         if store is not None and given is None and looks:
-            # The trainer must read the sums before the update, because it may skip the step.
+            # Unless the store is asynchronous, the trainer updates, because it must read the sums
+            # before it decides whether to skip the step.
             on_store = on_store and "async" in store.type
         if self._distributed and store is not None and "async" in store.type:
             if given is False:
@@ -624,7 +626,7 @@ class Trainer(TypedInit):
         return tree if shards is None else shards.merged(tree)
 
     def _forget_groups(self) -> None:
-        """Drop the division of updates among ranks, because the job has been formed again."""
+        """Forget which rank updates which parameter, because the job has been formed again."""
         if self._division is not None:
             self._lost_states |= self._division.states is not None
             self._kv_initialized, self._division = False, None

@@ -119,7 +119,7 @@ class SparseEmbedding(Block):
             )
 
     def forward(self, x: Any) -> NDArray:
-        """Look the rows up: shape ``x.shape + (output_dim,)``."""
+        """Return the rows for the indices, shape ``x.shape + (output_dim,)``."""
         weight = self.weight.row_sparse_data(x)
         return nd.Embedding(x, weight, sparse_grad=True, **self._kwargs)
 
@@ -163,7 +163,7 @@ class SyncBatchNorm(BatchNorm):
     Notes
     -----
     Matches ``mxnet.gluon.contrib.nn.SyncBatchNorm``, which shares statistics between devices of a
-    process only, and needs one thread for each of them. Here a call returns at once: its result
+    process only, and needs one thread for each of them. Here a call returns immediately: its result
     gets its value when the layer has run on all devices. The layer must run equally often on all
     devices before the program waits for a result; waiting raises a CommunicatorError if a device
     does not follow within ``MXLITE_COMM_TIMEOUT`` seconds. On several devices, hybridized blocks

@@ -409,7 +409,7 @@ def _check_tied(arrays: dict[str, Any], source: str) -> None:
 def _needed(
     rule: Callable[..., np.ndarray], found: tuple[int, ...], expected: tuple[int, ...]
 ) -> str:
-    """Return the part of an error text with the expected shape."""
+    """Return the words of an error text that state the expected shape."""
     if rule is _transposed:
         return f"{expected[::-1]} expected: GPT-2's matrices are (input, output)"
     if rule is _rows:

@@ -120,7 +120,7 @@ class RandomApply(Sequential):
         super().__init__()
         self.p = _check_probability("RandomApply", p)
         many = isinstance(transforms, (list, tuple))
-        # The assignment makes it a child block.
+        # Assigning the block to an attribute makes the block a child.
         self.transforms = Compose(transforms) if many else transforms
 
     def forward(self, x: NDArray, *args: Any) -> NDArray:
