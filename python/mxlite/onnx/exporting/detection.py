@@ -86,7 +86,8 @@ def _survivors(
             classes = c.op("Range", least, c.op("Add", most, c.g.const(1)), c.g.const(1))
         hit = c.op("Equal", c.g.unsqueeze(ids, 1), c.g.unsqueeze(classes, -1))
         by_class = c.op("Where", hit, by_class, c.const(-np.inf, "float32"))
-    # ONNX swaps the corners of a box with negative sides; in mxlite such a box overlaps nothing.
+    # Makes negative sides 0, because a box with negative sides overlaps no other box in mxlite, but
+    # ONNX swaps the corners of such a box.
     first, second = _halves(c, boxes)
     second = c.op("Max", second, c.const(0) if center else first)
     boxes = c.op("Concat", first, second, axis=2)

@@ -133,7 +133,7 @@ _FORMULAS: dict[str, Converter] = {
     "fix": lambda c: _toward_zero(c, c.op("Floor", c.op("Abs", c.x[0]))),
     "trunc": lambda c: _toward_zero(c, c.op("Floor", c.op("Abs", c.x[0]))),
     "round": lambda c: _toward_zero(c, _half_up(c, c.op("Abs", c.x[0]))),
-    # Halves are rounded down.
+    # Rounds n + 1/2 down, like mxlite's rint.
     "rint": lambda c: c.op("Ceil", c.op("Sub", c.x[0], c.const(0.5))),
     "log2": lambda c: c.op("Div", c.op("Log", c.x[0]), c.const(math.log(2))),
     "log10": lambda c: c.op("Div", c.op("Log", c.x[0]), c.const(math.log(10))),

@@ -25,7 +25,7 @@ def _gather(n: Node) -> Value:
             n.mx("Reshape", one, sizes=((), ()), shape=(1,)))  # fmt: skip
     if x.sizes[0][axis] == x.sizes[1][axis]:
         out = n.mx("take", x, _positive(n, places, x, axis), axis=axis)
-    else:  # negative indices count from an end that only a run knows
+    else:  # wraps negative indices in each run, because only a run knows the size
         out = n.mx("take", x, places, axis=axis, mode="wrap")
     return n.reshape(out, (first, second)) if places.ndim == 0 else out
 

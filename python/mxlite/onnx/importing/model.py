@@ -368,7 +368,8 @@ def _prepared(
         symbol = Symbol([(SymbolNode(None, name, {}, []), 0)])
         values[info.name] = Value(sizes, dtype, symbol, name=name)
         scope.inputs.append(values[info.name])
-    # Sizes do not identify a free dimension if one has no name or if all have equal sizes.
+    # Sizes identify the free dimensions only if each dimension has a name and no two dimensions
+    # have the same sizes.
     scope.distinct = "" not in free and len(free) <= (len(_FREE) if distinct else 1)
     return scope, values, names
 

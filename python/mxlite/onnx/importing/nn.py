@@ -56,7 +56,7 @@ def _pad(n: Node, x: Value, before: list[int], behind: list[int], fill: float) -
     widths = [0, 0, 0, 0]
     for pair in zip(before, behind):
         widths += pair
-    if x.ndim == 3:  # mxlite pads images and volumes
+    if x.ndim == 3:  # adds an axis, because mxlite pads only images and volumes
         grown = n.reshape(x, tuple((*s[:2], 1, *s[2:]) for s in x.sizes))  # type: ignore[arg-type]
         widths[4:4] = [0, 0]
         out = n.mx("Pad", grown, mode="constant", pad_width=tuple(widths), constant_value=fill)
@@ -336,7 +336,7 @@ def _matmul(n: Node) -> Value:
     if a.ndim == 1 and b.ndim == 1:
         return n.mx("dot", a, b, sizes=((), ()))
     if b.ndim == 2 and a.ndim > 1 and b.trainable:
-        # As a dense layer, whose weight is (units, inputs).
+        # Uses the operator of a dense layer, whose weight has the shape (units, inputs).
         turned = n.mx("transpose", b, axes=(1, 0))
         return n.mx("FullyConnected", a, turned, num_hidden=b.shape[1], no_bias=True,
                     flatten=False)  # fmt: skip

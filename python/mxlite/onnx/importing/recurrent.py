@@ -14,7 +14,7 @@ from .table import Node, Value, constant, converter
 
 __all__: list[str] = []
 
-# ONNX's operators have these modes of the operator RNN, and these activations by default.
+# For each of ONNX's operators: the mode of the operator RNN, and ONNX's default activations.
 _LAYERS = {
     "LSTM": ("lstm", ["Sigmoid", "Tanh", "Tanh"]),
     "GRU": ("gru", ["Sigmoid", "Tanh"]),

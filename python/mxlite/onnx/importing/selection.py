@@ -34,7 +34,7 @@ def check_rows(proto: Any, inputs: Sequence[Value | None]) -> None:
     fits = set(padded) <= set(_BY_ROWS.get(proto.op_type, ()))
     axis = next((a.i for a in proto.attribute if a.name == "axis"), 0)
     if proto.op_type == "Gather" and padded == [0]:
-        fits = axis > 0  # elements of each row
+        fits = axis > 0  # then the node selects within rows, and padding rows stay
     if proto.op_type == "Gather" and 1 in padded:
         fits = padded == [1] and axis == 0
     if len({id(value.valid) for value in inputs if value is not None and value.valid}) > 1:
