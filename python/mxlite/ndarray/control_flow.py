@@ -85,7 +85,7 @@ def foreach(
 def _slices(array: NDArray) -> list[NDArray]:
     if not (_core.is_tracing() or _core.is_recording()):
         return [array[index] for index in range(array.shape[0])]  # the results are views
-    # A single split, because the gradient of each slice operator would be as large as the array.
+    # Splits once, because the gradient of each slice operator would be as large as the array.
     slices = _split(array, num_outputs=array.shape[0], axis=0, squeeze_axis=array.ndim > 1)
     return [slices] if isinstance(slices, NDArray) else slices
 

@@ -14,7 +14,7 @@ _DTYPES = (
     "uint32", "uint64", "bfloat16",
 )  # fmt: skip
 
-# NumPy computes the name of a type in each call, and loading a network asks for it often.
+# A table of names, because loading a network needs many and NumPy computes a name at each access.
 _NAMES = {
     key: name
     for name in _DTYPES
@@ -33,7 +33,8 @@ def dtype_name(dtype: Any) -> str:
     if getattr(dtype, "__name__", "") == "bfloat16" or getattr(dtype, "name", "") == "bfloat16":
         return "bfloat16"
     dtype = np.dtype(dtype)
-    return "bfloat16" if dtype.names == ("bfloat16",) else str(dtype.name)  # a field in 1.x
+    # In 1.x, the dtype of bfloat16 arrays has one field, which is named "bfloat16".
+    return "bfloat16" if dtype.names == ("bfloat16",) else str(dtype.name)
 
 
 def dtype_code(dtype: Any) -> int:

@@ -297,7 +297,8 @@ def _str(self: NDArray) -> str:
     if self._traced:
         return f"<NDArray {about} @{self.ctx}, traced>"
     values = self.asnumpy()
-    # NumPy has no format for bfloat16, whose values have three significant digits.
+    # Prints bfloat16 as float32, because NumPy cannot format it. Its values have only three
+    # significant digits.
     text = np.array2string(values.astype("float32"), precision=4) if is_bfloat16 else str(values)
     return f"\n{text}\n<NDArray {about} @{self.ctx}>"
 

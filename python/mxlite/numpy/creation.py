@@ -114,7 +114,7 @@ def with_host_arrays(values: Any) -> Any:
     if isinstance(values, ndarray):
         return values.asnumpy()
     if isinstance(values, (list, tuple)):
-        kinds = set(map(type, values))  # a row of numbers stays; it may be long
+        kinds = set(map(type, values))  # avoids a slow loop over a list that has only numbers
         if any(issubclass(kind, (list, tuple, ndarray)) for kind in kinds):
             return [with_host_arrays(value) for value in values]
     return values
@@ -413,7 +413,7 @@ def linspace(
     first, last = (_number(v, "linspace") for v in (start, stop))
     dtype = default_dtype(dtype)
     wanted = onp.dtype(_core.dtype_type(dtype))
-    if wanted.kind in "iub":  # rounded down
+    if wanted.kind in "iub":  # official NumPy rounds integers down
         values = array(onp.linspace(first, last, num, endpoint, dtype=wanted), ctx=ctx)
     else:
         values = as_np_ndarray(

@@ -49,7 +49,7 @@ class _Side(NamedTuple):
 
     squeezed: tuple[int, ...] | None  # shape without axes of length 1 that broadcast
     summed: tuple[int, ...]  # axes that only this operand has and the result lacks
-    kept: tuple[int, ...]  # shape behind the sum
+    kept: tuple[int, ...]  # shape after the sum
     order: tuple[int, ...] | None  # axes of a transpose
     shape: tuple[int, ...]
     flipped: bool  # whether the matrices stay transposed
@@ -77,7 +77,7 @@ def _pairing(
     sizes: dict[Any, int] = {}
     for label, n in [*zip(a_labels, a_shape), *zip(b_labels, b_shape)]:
         sizes[label] = n if sizes.get(label, 1) == 1 else sizes[label]
-    # An axis of length 1 that broadcasts against the other operand is dropped.
+    # Drops axes of length 1 that broadcast against the other operand.
     a_left = tuple(x for x, n in zip(a_labels, a_shape) if n == sizes[x])
     b_left = tuple(x for x, n in zip(b_labels, b_shape) if n == sizes[x])
     a_kept = tuple(label for label in a_left if label in kept or label in b_left)

@@ -356,7 +356,8 @@ def setitem(self: ndarray, key: Any, value: Any) -> None:
         return
     divided = _divide(self.shape, key)
     if isinstance(value, NDArray) and _core.is_recording() and _core.is_recorded(value):
-        # A mask or index array selects a part, which _write_recorded refuses.
+        # If a mask or index array selects the elements, passes a key of a part, so that
+        # _write_recorded raises its error for writes into a part.
         items = [0] if divided.arrays else divided.basic
         plain._write_recorded(self, items, value)
         return
@@ -393,7 +394,11 @@ def _fill(like: ndarray, value: Any) -> ndarray:
 
 
 def _write_rows(self: ndarray, key: _Key, value: Any) -> None:
-    """Write values at index arrays: rows of the array viewed as (rows, last whole axes)."""
+    """Write values at index arrays.
+
+    The array is viewed as a matrix, whose rows contain the last axes. The key selects these axes
+    completely.
+    """
     whole = _count_whole(key)
     kept = self.ndim - whole
     rows = _rows(self.shape[:kept], key._replace(basic=key.basic[: len(key.basic) - whole]))

@@ -203,7 +203,7 @@ def _repr(self: ndarray) -> str:
         return f"<mx.np.ndarray of shape {self.shape} @{self.ctx}, failed: {error}>"
     text = repr(values)
     if values.dtype == onp.float32:
-        # NumPy puts the dtype on a line of its own where it would end beyond column 75.
+        # Also removes a line break before the dtype, which NumPy adds if the line is too long.
         text = re.sub(r",\s+dtype=float32\)$", ", dtype=bfloat16)" if is_bfloat16 else ")", text)
     elif "dtype=" not in text and values.dtype != onp.bool_:
         text = f"{text[:-1]}, dtype={values.dtype})"

@@ -182,8 +182,8 @@ def _statistic(
 
 
 def _reflect_odd(a: ndarray, axis: int, before: int, after: int, skipped: int) -> ndarray:
-    """Pad with reflections at the edge elements, repeated until the width is filled."""
-    if a.shape[axis] == 1 and skipped:  # nothing to reflect: the edge is repeated
+    """Pad with ``2 * edge - x`` for the elements x near an edge; repeat to fill the width."""
+    if a.shape[axis] == 1 and skipped:  # repeats the edge, because no other element exists
         return _join_parts(
             axis,
             _repeat_edge(a, axis, before) if before else None,

@@ -108,7 +108,7 @@ def _quantile(
     if skip_nan:
         empty = np.where(counts > 0, 0.0, math.nan)
         result = result + from_host(empty, array.ctx, array.dtype)
-    else:  # the result of a row with NaN, which is then the last one, is NaN
+    else:  # a row with NaN, which is its last element, gives NaN
         largest = _element(ordered, length - 1)
         result = result + _where(largest != largest, largest, full_like(largest, 0.0))
     if flat.size > 1:

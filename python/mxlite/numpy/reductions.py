@@ -279,7 +279,7 @@ def var(
     elif axis == () or a.ndim == 0:  # reduces no axes; the operator would reduce all for ()
         result = (a - a) if not ddof else (a - a) / (1 - ddof)
     else:
-        axes = tuple(range(a.ndim)) if axis is None else axis  # 1.9.1 reads no file without
+        axes = tuple(range(a.ndim)) if axis is None else axis  # 1.9.1 reads only files with axes
         result = _moments(a, axes=axes, keepdims=keepdims)[1]
         if ddof:
             n = _count(a, axis)

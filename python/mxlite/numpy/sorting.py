@@ -278,7 +278,7 @@ def take(
         places = as_array(indices, "take")
     elif isinstance(indices, ndarray) and indices.dtype == np.int64 and indices.ctx == a.ctx:
         has_negative(indices, axis, a.shape[axis], "take: index")
-        places, mode = indices, "wrap"  # turns checked negative indices into positions
+        places, mode = indices, "wrap"  # the operator adds the length to negative indices
     else:
         values = values_of(indices, "take", "")
         if values.dtype != np.int64:

@@ -335,7 +335,7 @@ def interp(
         y0, y1 = _take(values, upper - 1), _take(values, upper)
         inside = _clip((flat - x0) / (x1 - x0), a_min=0, a_max=1)
         result = y0 + (y1 - y0) * inside
-        # At the points themselves, an infinite difference would give NaN.
+        # Takes y0 or y1 at the points themselves, where an infinite difference gives NaN.
         there = _where(inside == 0, y0, _where(inside == 1, y1, result))
         result = _where(result != result, there, result)
     first, last = points[:1], points[-1:]

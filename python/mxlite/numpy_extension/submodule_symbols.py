@@ -56,7 +56,7 @@ def norm(x: Symbol, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     axes = (axis,) if isinstance(axis, int) else axis
     is_extreme = ord in (math.inf, -math.inf)
     if axes is not None and (is_extreme or (len(axes) == 2 and ord in (1, -1))):
-        # 1.9.1's operator does not have these.
+        # Composes these norms of other operators, because 1.9.1's operator for norms lacks them.
         x = compose("abs", (convert_symbols(x),), {})
         if len(axes) == 2:
             x = compose("_np_sum", (x,), {"axis": axes[1 if is_extreme else 0], "keepdims": True})
