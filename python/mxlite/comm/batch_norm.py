@@ -83,7 +83,7 @@ def sync_batch_norm(
             f"every rank, got shape {shape}"
         )
     if not all(extent > 0 for array in (gamma, beta) for extent in array.shape or (0,)):
-        # While shapes are inferred, this call determines the shapes of gamma and beta.
+        # Determines the shapes of gamma and beta, which are unknown while shapes are inferred.
         few = nd.zeros((1, shape[1]), dtype=moving_mean.dtype)
         nd.BatchNorm(few, gamma, beta, moving_mean, moving_var, use_global_stats=True)
     if exchange is not None and data._traced:

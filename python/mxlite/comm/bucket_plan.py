@@ -1,4 +1,4 @@
-"""Division of gradients into buckets, equal on all ranks; sizes are tuned at run time."""
+"""Divides gradients into buckets, equally on all ranks, and tunes the buckets' size at run time."""
 
 from __future__ import annotations
 

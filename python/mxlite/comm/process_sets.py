@@ -69,7 +69,7 @@ class ProcessSet:
         return (self.ranks or []).index(_own_rank())
 
     def included(self) -> bool | None:
-        """Return whether this process is in the set; None for an empty one before `init`."""
+        """Return whether this process is in the set; None for an empty set before `init`."""
         return None if self.ranks is None else _own_rank() in self.ranks
 
     def __index__(self) -> int:

@@ -42,7 +42,8 @@ class DistributedOptimizer(opt.Optimizer):
     `gluon.Trainer` use `DistributedTrainer`.
     """
 
-    # Gradients are summed over all ranks, which may have different shards of a weight.
+    # Both are False, because an update sums gradients over all ranks, and ranks may have different
+    # shards of a weight.
     _by_element = False
     _by_weight = False
 

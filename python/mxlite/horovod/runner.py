@@ -263,7 +263,7 @@ class _Call:
             except queue.Empty:
                 break
             if rank < 0:
-                # Messages sent before the end may still arrive.
+                # Waits one more second, because messages sent before the end may still arrive.
                 deadline = min(deadline or float("inf"), time.monotonic() + 1)
                 ended = f"mpirun ended with {content}"
             elif good:

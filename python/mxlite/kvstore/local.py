@@ -1,7 +1,7 @@
 """The store of one process: sums arrays over devices, and updates values if it has an updater.
 
 The engine sums and copies arrays in the background, like every operation on arrays, so push and
-pull return at once, and a later pull sees all pushes before it.
+pull return immediately, and a later pull sees all pushes before it.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class ServerStore(KVStore):
     def _name(self, key: Any) -> str:
         """Return the name of a key on the servers."""
         if not self._prefix and re.match(r"\d+:", str(key)):
-            return f"0:{key}"  # without the prefix, it could be the key of another store
+            return f"0:{key}"  # without "0:", another store could have a key of this name
         return f"{self._prefix}{key}"
 
     # -- values ----------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ class ServerStore(KVStore):
         news = self._optimizer.news()
         if news is None or self.rank:
             return
-        # Earlier pushes and pulls must use the old options, so waits for them.
+        # Waits for earlier pushes and pulls, because they must use the old options.
         nd.waitall()
         self._client.update_optimizer(news, self._prefix)
 

@@ -340,7 +340,7 @@ class FusedOptimizer(Optimizer):
                 calls.append(_dense_call(batch, members[at : at + step], arrays, name, mixed))
                 _call(calls[-1], hyper, batch.scale)
         plans.pop(context, None)
-        # Keep the calls unless that keeps an array alive or a state is mutable.
+        # Stores the calls unless a stored call would keep an array alive or a state is mutable.
         if all(isinstance(state, tuple) for state in arrays) and all(
             _are_dense(weight, grad) and weight.grad is grad
             for weight, grad in zip(batch.weights, batch.grads)

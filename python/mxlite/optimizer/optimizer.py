@@ -68,8 +68,8 @@ class Optimizer(NeedsInit, TypedInit, Settling):
     # Maximum number of weights per call of update_multi_precision. If it is above 1, the arguments
     # of this call are lists.
     aggregate_num = 0
-    # Reading these counts waits for the previous step's overflow check. `_counts` lists those that
-    # are restored if the step is skipped.
+    # Reading these counts waits for the previous step's overflow check. `_counts` lists the counts
+    # that are restored if the step is skipped.
     num_update = Settled[int]()
     _all_index_update_counts = Settled[dict[int, dict[Any, int]]]()
     _index_update_count = Settled[dict[Any, int]]()

@@ -133,7 +133,7 @@ class LARS(_MomentumOptimizer):
         return False  # the rates depend on the gradients
 
     def _hyper(self, batch: Weights) -> dict[str, Any]:
-        # In a Trainer, parameters have indices but no names.
+        # A Trainer passes no names, so all of its parameters are scaled.
         scaled = [
             i
             for i, index in enumerate(batch.indices)

@@ -151,7 +151,8 @@ class Attempt:
 
     def wait_with(self, settle: Callable[[], None]) -> None:
         """Make reading the optimizer's counts wait for a check."""
-        # A scheduler's attributes cannot wait, so only those that the update changed are restored.
+        # Reading a scheduler's attribute cannot wait for the check, so `finish` restores only the
+        # attributes that the update has changed.
         now = _scheduler_attributes(self._optimizer)
         self._scheduler = {
             name: value for name, value in self._scheduler.items() if now.get(name) is not value

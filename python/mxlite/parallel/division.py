@@ -58,7 +58,8 @@ def whole_state(param: Parameter, state: Any, by_row: bool) -> Any:
     if shard is None or shard.group().size == 1 or state is None:
         return state
     if isinstance(state, (tuple, list)):
-        # With multi_precision, the state is the float32 copy of the weight and the row states.
+        # With multi_precision, the state is a pair: the float32 copy of the weight, and the array
+        # with one value per row.
         ways = [False, True] if by_row else [False] * len(state)
         return tuple(whole_state(param, part, way) for part, way in zip(state, ways, strict=True))
     if not isinstance(state, NDArray):
@@ -66,7 +67,7 @@ def whole_state(param: Parameter, state: Any, by_row: bool) -> Any:
     local, whole = param.local_shape or (), param.shape or ()
     if by_row:
         if shard.axis(whole) != 0:
-            return state  # every rank has the states of all rows
+            return state  # every rank has the values of all rows
         local, whole = (local[0], 1), (whole[0], 1)
     if tuple(state.shape) != local:
         raise NotSupportedError(

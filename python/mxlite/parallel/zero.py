@@ -87,11 +87,11 @@ class StateShards:
     def assign(self, params: Sequence[tuple[int, Parameter]]) -> None:
         """Assign ranks to parameters that have none; all ranks must pass the same parameters."""
         fresh = [(i, param) for i, param in params if i not in self._owners]
-        # Whole shapes, so that ranks with other shards of a parameter get the same result.
+        # Uses whole shapes, so that ranks with other shards of a parameter get the same result.
         sizes = {i: math.prod(param.shape or ()) for i, param in fresh}
         for i, param in sorted(fresh, key=lambda entry: (-sizes[entry[0]], entry[0])):
             group = self._replicas.of(param)
-            # Separate loads for each number of replicas, and for whole and sharded parameters.
+            # Counts loads separately by number of replicas, and for whole and sharded parameters.
             loads = self._loads.setdefault((group.size, param.shard is not None), [0] * group.size)
             owner = loads.index(min(loads))
             loads[owner] += sizes[i]
@@ -153,7 +153,7 @@ class StateShards:
             for theirs in trees:
                 for key, value in theirs["optimizer"]["attributes"].items():
                     if isinstance(value, dict) and key != "_all_index_update_counts":
-                        # Dictionaries by weight, such as the last rates of LARS.
+                        # Joins dictionaries by weight, such as the last rates of LARS.
                         own = {i: value[i] for i in value if i in theirs["states"]}
                         attributes[key].update(own)
         return merged

@@ -206,7 +206,7 @@ def job_environment(args: argparse.Namespace) -> dict[str, str]:
     """Return the variables of mpirun and the processes on this host."""
     environment = dict(os.environ)
     environment.update(settings_of(args))
-    # Unbuffered, so that stdout and stderr keep their order in the pipe to mpirun.
+    # Turns buffering off, so that stdout and stderr keep their order in the pipe to mpirun.
     environment.setdefault("PYTHONUNBUFFERED", "1")
     if args.elastic:
         # A process that joins later cannot count the processes on its host.

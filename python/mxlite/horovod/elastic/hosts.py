@@ -27,7 +27,8 @@ class Settings:
 
     def __init__(self) -> None:
         self.least = _whole("MXLITE_ELASTIC_MIN", 1)
-        # Maximum number of processes; 0 if none are started.
+        # Maximum number of processes. If it is 0, a job with a script has as many processes as the
+        # script's hosts have slots, and a job without a script never starts further processes.
         self.most = _whole("MXLITE_ELASTIC_MAX", 0)
         self.timeout = _seconds("MXLITE_ELASTIC_TIMEOUT", 600.0)
         self.start_timeout = _seconds("MXLITE_ELASTIC_START_TIMEOUT", 60.0)

@@ -85,7 +85,7 @@ class VocabParallelEmbedding(HybridBlock):
         rows = F.Embedding(
             row, weight, input_dim=self._size, output_dim=self._output_dim, dtype=self._dtype
         )
-        # where() instead of a product with the mask, so that NaN in other rows does not spread.
+        # Uses where() instead of a product with the mask, so that NaN in other rows has no effect.
         flat = F.reshape(rows, shape=(-1, self._output_dim))
         flat = F.where(F.reshape(own, shape=(-1,)), flat, F.zeros_like(flat))
         return summed(F, F.reshape_like(flat, rows), self._group, self._sequence_axis)
