@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], below: str = "") -> str:
-    """Return an HTML table, with preformatted text below it; escapes all of it."""
+    """Return an HTML table, with preformatted text below it; escapes cells and text."""
 
     def row(cells: Iterable[object], tag: str) -> str:
         made = "".join(f"<{tag}>{html.escape(str(cell))}</{tag}>" for cell in cells)

@@ -130,7 +130,7 @@ class TypedInit:
 
 def _checked(init: Callable[..., None]) -> Callable[..., None] | None:
     """Return ``init`` wrapped in checks of its arguments; None if it has none to check."""
-    # Signatures of `inspect` would take a tenth of the time to import mxlite.
+    # Reads the code object, because inspect.signature() would take 10 % of mxlite's import time.
     source: Any = inspect.unwrap(init)
     code = source.__code__
     positions = code.co_varnames[1 : code.co_argcount]

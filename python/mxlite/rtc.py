@@ -180,7 +180,7 @@ class CudaKernel:
     ) -> None:
         """Run the kernel on a GPU, after the operations that it depends on.
 
-        The call returns at once. Errors of the kernel are raised when the program waits for an
+        The call returns immediately. Errors of the kernel are raised when the program waits for an
         array that the kernel writes.
 
         Parameters

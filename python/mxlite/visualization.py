@@ -166,7 +166,7 @@ def _drawn(node: Node) -> tuple[str, str]:
     def value(match: re.Match[str]) -> str:
         param = params[match[1]]
         text = attrs.get(match[1], str(param["default"]))
-        if "Sequence" in param["python_type"]:  # 3x3; 1 for the default of a stride
+        if "Sequence" in param["python_type"]:  # "3x3"; "1" if the default is empty
             return "x".join(re.findall(r"\d+", text)) or "1"
         return text
 

@@ -122,7 +122,7 @@ def program(op: schema.Op, case: Any) -> list[str]:
 
 
 def _shown(result: Any) -> list[str]:
-    """Return what an example says about its result: values of a small one, else the shape."""
+    """Return the lines of an example that show a small result's values, or else its shape."""
     if isinstance(result, list):
         return [">>> [array.shape for array in result]", str([tuple(a.shape) for a in result])]
     if result.size <= _SHOWN_VALUES and result.stype == "default":

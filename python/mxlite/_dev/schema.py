@@ -54,7 +54,7 @@ def default_text(param: dict[str, Any]) -> str:
 def input_list(op: Op, first: str | None = None) -> list[str]:
     """Return the inputs as parameters of a stub, with ``first`` in place of the first input."""
     if op["variadic"]:
-        # The arrays may come as one list.
+        # Programs may pass the arrays as one list.
         return [
             *([] if first is None else [first]),
             f"*{op['inputs'][0]}: NDArray | Sequence[NDArray]",

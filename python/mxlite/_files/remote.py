@@ -159,7 +159,7 @@ class RemoteFile:
         try:
             return memoryview(_result(block))[skipped : skipped + size]
         except BaseException:
-            with _shared.lock:  # the next read requests the block again
+            with _shared.lock:  # forgets the block, so that the next read requests it again
                 if block.done() and _shared.blocks.get((self._number, index)) is block:
                     del _shared.blocks[self._number, index]
             raise
@@ -182,7 +182,7 @@ class RemoteFile:
         try:
             content: bytes = self._files.cat_file(self._path, start=begin, end=end)
         except Exception:
-            self._check_version()  # a change is the better explanation of an error
+            self._check_version()  # if the file has changed, raises an error that says so
             raise
         self._check_version()
         if len(content) == self._size > end - begin:

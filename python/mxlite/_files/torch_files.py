@@ -191,7 +191,7 @@ def read_torch(path: str) -> dict[str, tuple[str, Bits]]:
 
 
 def is_torch(path: str) -> bool:
-    """Return whether a file begins as one of ``torch.save``: a pickle, or a zip file with one."""
+    """Return whether a file begins like those of ``torch.save``: a pickle or a zip file."""
     try:
         with open_file(path) as stream:
             head = stream.read(len(_OLD_HEAD))

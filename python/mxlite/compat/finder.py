@@ -69,7 +69,7 @@ class _RootLoader(Loader):
         return Mxnet(spec.name, "MXNet 1.x scripts run on mxlite.")
 
     def exec_module(self, module: ModuleType) -> None:
-        # Copied, so that looking up mx.nd is as fast as in a plain module.
+        # Copies the names, so that looking up mx.nd is as fast as in a plain module.
         names = {k: v for k, v in vars(mxlite).items() if not k.startswith("_")}
         module.__dict__.update(names)
         module.__dict__.update(__version__=VERSION, __file__=mxlite.__file__, __all__=sorted(names))

@@ -35,7 +35,7 @@ def in_thread(
 
 
 def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
-    """Return whether Horovod works with a framework here: only with ``mxnet``."""
+    """Return whether the framework is ``mxnet``, the only one that mxlite's Horovod supports."""
     return ext_base_name == "mxnet"
 
 

@@ -30,5 +30,6 @@ def take_over(name: str, file: str) -> None:
     SHIM_FILES.add(file)
     install(subprocesses=False)
     del sys.modules[name]
-    # The finder is installed now, so this import replaces the present module.
+    # install() has added the finder of the import alias, so this import puts another module in the
+    # place of the one that is being imported.
     import_module(name)

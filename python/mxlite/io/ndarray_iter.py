@@ -249,7 +249,7 @@ class NDArrayIter(DataIter, TypedInit):
             return _csr_rows(source, rows)
         if isinstance(source, NDArray):
             return _core.op("take")(source, _core.from_numpy(rows), axis=self._axis)
-        # h5py reads rows in ascending order only.
+        # Reads each row once in ascending order, as h5py requires, and then restores the order.
         unique, back = np.unique(rows, return_inverse=True)
         chosen = np.take(host_array(source[unique], "NDArrayIter"), back, axis=self._axis)
         return array(chosen)

@@ -134,7 +134,7 @@ def top_operators(intervals: Iterable[Interval]) -> list[tuple[str, int, float]]
 def pieces(intervals: Iterable[Interval]) -> Iterator[tuple[int, float, float]]:
     """Yield (position in SHARES, begin, end) for the time from the first interval to the last.
 
-    If several kinds run at once, the time counts for the first of them in the order of SHARES.
+    Time in which several kinds run counts for the first of these kinds in the order of SHARES.
     """
     changes: list[tuple[float, int, int]] = []
     for entry in intervals:

@@ -141,7 +141,7 @@ class BucketSentenceIter(DataIter):
             row = np.full((self.buckets[place],), invalid_label, dtype=dtype)
             row[: len(sentence)] = sentence
             rows[place].append(row)
-        # As in 1.x, logged even if there are none.
+        # As in 1.x, prints the number even if it is 0.
         print(f"WARNING: discarded {discarded} sentences longer than the largest bucket.")
         self.data = [
             np.asarray(bucket, dtype=dtype).reshape(-1, n) for bucket, n in zip(rows, self.buckets)

@@ -1,4 +1,4 @@
-"""Makes ``import horovod`` work in child processes: mxlite's, or an installed horovod."""
+"""Makes ``import horovod`` in child processes find mxlite's module or an installed horovod."""
 
 import sys
 from importlib import import_module
@@ -7,5 +7,6 @@ from mxlite.compat import install
 
 install()
 del sys.modules["horovod"]
-# The finder is installed now, so this import replaces the present module.
+# install() has added the finder of the import alias, so this import puts another module in the
+# place of the one that is being imported.
 import_module("horovod")

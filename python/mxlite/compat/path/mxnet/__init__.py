@@ -7,5 +7,6 @@ from mxlite.compat import install
 
 install()
 del sys.modules["mxnet"]
-# The finder is installed now, so this import replaces the present module.
+# install() has added the finder of the import alias, so this import puts another module in the
+# place of the one that is being imported.
 import_module("mxnet")
