@@ -149,8 +149,8 @@ class ImagePipeline {
   BadRecords skipped_;
   int64_t skipped_before_ = 0;  // number of bad records skipped earlier in this epoch
   std::string last_skipped_;
-  std::deque<std::shared_ptr<Chunk>> left_;  // chunks with undelivered good rows
-  int64_t left_row_ = 0;                     // index of the first such row of left_.front()
+  std::deque<std::shared_ptr<Chunk>> left_;  // chunks with samples to deliver
+  int64_t left_row_ = 0;                     // row of the first such sample in left_.front()
   std::optional<ImageBatch> first_;          // copy of the epoch's first batch if fills_last()
 
   mutable std::mutex mutex_;

@@ -21,7 +21,7 @@ constexpr auto kSpinWhenShared =
     microseconds(2);  // shorter with more ranks than cores, because another rank may need this core
 constexpr auto kAnnounceAfter = milliseconds(20);
 constexpr size_t kFirstRoom = 16;  // number of calls for which the first call reserves memory
-constexpr int kPolls = 16;         // number of checks in a call of poll; about a microsecond
+constexpr int kPolls = 16;         // checks in a call of poll, which take about a microsecond
 
 // The object is leaked, because a worker may poll while the process ends.
 struct Current {

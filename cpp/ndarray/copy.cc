@@ -10,7 +10,7 @@ namespace mxlite {
 namespace {
 
 constexpr int64_t kBlock = 256;   // elements per conversion step
-constexpr int64_t kGrain = 1024;  // elements that a thread copies at least
+constexpr int64_t kGrain = 1024;  // minimum number of elements per thread
 
 template <class T, class Wide>
 void load(const void* src, int64_t stride, int64_t n, Wide* out) {

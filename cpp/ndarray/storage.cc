@@ -79,7 +79,8 @@ void* Storage::obtain() const {
     data_.store(whole_->data(), std::memory_order_release);
     return whole_->data();
   }
-  if (whole_ || release_ || device_.type == DeviceType::kCUDA) return nullptr;  // has 0 bytes
+  // Without memory at this point, such a storage has 0 bytes.
+  if (whole_ || release_ || device_.type == DeviceType::kCUDA) return nullptr;
   Allocator& allocator = host_allocator(device_.type);
   const Block block = allocator.allocate(bytes_);
   void* first = nullptr;

@@ -32,7 +32,7 @@ int given_count(const Attributes& attrs, const std::string& key) {
 }
 
 // Returns the names of a call's inputs. The names depend on the parameters: `no_bias` removes the
-// bias and its range ends, and `use_length` adds `length`.
+// bias and the ends of the bias's range, and `use_length` adds `length`.
 std::vector<std::string> fixed_labels(const OpSchema& op, const Call& call, const Given& given) {
   const std::vector<AttrValue> values = op.params_values(call.params.get());
   const auto is_on = [&](const std::string& param, bool otherwise) {
@@ -47,8 +47,8 @@ std::vector<std::string> fixed_labels(const OpSchema& op, const Call& call, cons
   std::vector<std::string> labels;
   for (const std::string& label : op.inputs)
     if (is_on("use_" + label, true) && !(no_bias && is_bias(label))) labels.push_back(label);
-  // Drops the last inputs if the list is still too long. An example are states of RNN without a
-  // parameter.
+  // Drops the last inputs if the list is still too long, such as states of RNN that no parameter
+  // switches on.
   const auto count = static_cast<size_t>(call.num_inputs());
   for (size_t i = labels.size(); i-- > 0 && labels.size() > count;)
     if (!is_on("use_" + labels[i], false)) labels.erase(labels.begin() + static_cast<int>(i));

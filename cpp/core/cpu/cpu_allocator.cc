@@ -192,7 +192,7 @@ class CpuAllocator final : public Allocator {
     return *known;
   }
 
-  // Returns a block that was in use to the system.
+  // Removes a block in use from the counts.
   void forget_locked(size_t bytes) noexcept {
     --class_locked(bytes).blocks;
     stats_.in_use -= bytes;

@@ -175,7 +175,7 @@ Answer Server::answer_to(ConnectionId id, uint64_t request) {
 }
 
 void Server::take_hello(ConnectionId id, const Hello& hello) {
-  // The worker will connect again.
+  // Closes the connection if this server is not registered yet. The worker will connect again.
   if (registered_.epoch == 0) return member_.reactor().close(id, "not ready yet");
   if (hello.role != Role::kWorker || hello.rank < 0 || hello.rank >= options_.num_workers ||
       hello.version != options_.version)

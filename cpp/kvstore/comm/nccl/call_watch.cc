@@ -10,7 +10,7 @@ namespace mxlite::nccl {
 namespace {
 
 constexpr std::chrono::milliseconds kPoll{20};
-// Calls need not wake up the thread until it has seen no call in so many polls.
+// Number of polls without a new call after which the thread sleeps until a call wakes it.
 constexpr int kPollsBeforeSleep = 50;
 
 }  // namespace

@@ -20,7 +20,8 @@ class CallWatch {
   ~CallWatch();
   CallWatch& operator=(CallWatch&&) = delete;  // neither copied nor moved
 
-  // The watched call is in flight during the object's lifetime. At most one is at a time.
+  // The watched call is in flight during the object's lifetime. At most one call is in flight at a
+  // time.
   class Call {
    public:
     Call(CallWatch& watch, const char* name) : watch_(watch) { watch.begin(name); }

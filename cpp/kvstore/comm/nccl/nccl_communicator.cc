@@ -267,7 +267,7 @@ class NcclCommunicator final : public DeviceCommunicator {
     });
   }
 
-  // These two run on another thread while this one is inside a call.
+  // The two functions below run on another thread while this thread is inside a call.
   void check_call(const char* call, double seconds) const {
     if (check_others_) check_others_();
     if (seconds > call_limit_) fail(ErrorKind::kCommunicator, call, " has waited ", waited_text());

@@ -10,7 +10,7 @@
 namespace mxlite::shm {
 namespace {
 
-constexpr int kSpins = 2000;  // some hundred microseconds
+constexpr int kSpins = 2000;  // polls before sleeping, which take some hundred microseconds
 // Number of polls after which the rank yields its core between polls.
 constexpr int kSpinsWithoutYielding = 200;
 constexpr int kSpinsWhenShared = 20;  // used if ranks outnumber cores, because a peer may need this
