@@ -50,7 +50,7 @@ def main() -> None:
         for name, run in runs.items():
             rate = count * 4 / best(run) / 1e9
             figures.append({"copy": name, "mebibytes": mebibytes, "gb_per_second": round(rate, 3)})
-            Path(options.json).write_text(json.dumps(figures))  # kept if the run is cut short
+            Path(options.json).write_text(json.dumps(figures))  # now, in case the run is cut short
             print(f"{name:<16} {mebibytes:>4} MiB {rate:9.2f} GB/s", flush=True)
 
 

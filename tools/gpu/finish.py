@@ -58,7 +58,7 @@ def main() -> None:
             try:
                 part["figures"] = json.loads(figures.read_text())
                 figures.unlink()
-            except ValueError as error:  # ended while it wrote: the file stays for a look
+            except ValueError as error:  # the part ended while it wrote; its file is kept
                 part["figures_error"] = str(error)
         junit = results / f"{step}.{part['name']}.xml"
         if junit.exists():

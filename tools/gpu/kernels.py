@@ -302,13 +302,13 @@ def main() -> int:
                 continue
             mine = factor / seconds(row.mxlite, nd.waitall)
             theirs = factor / seconds(row.torch, torch.cuda.synchronize) if row.torch else None
-        except Exception as error:  # one operator that fails leaves the others their rows
+        except Exception as error:  # continues with the other operators
             figure["error"] = f"{type(error).__name__}: {error}"
             text = f"{row.name:<52} {figure['error']}"
         else:
             figure.update(mxlite=mine, torch=theirs)
             text = f"{row.name:<52} {mine:>10.2f} {theirs or float('nan'):>10.2f} {row.unit}"
-        Path(options.json).write_text(json.dumps(figures))  # a run that is cut short has its rows
+        Path(options.json).write_text(json.dumps(figures))  # now, in case the run is cut short
         print(text, flush=True)
     return 1 if any("error" in figure for figure in figures) else 0
 

@@ -414,7 +414,7 @@ def supervise(keep: Callable[[dict[str, Any]], None]) -> None:
         child = child or Child(at, environment)
         line = child.next_line()
         keep({"name": name, **line})
-        # Later operators of a process whose GPU is broken would all fail.
+        # Ends a process whose GPU is broken, because all of its later operators would fail.
         if line["status"] == "CRASHED" or "DeviceError" in line["message"]:
             child.end()
             child = None
@@ -435,7 +435,7 @@ def main() -> int:
 
     def keep(line: dict[str, Any]) -> None:
         lines.append(line)
-        Path(options.json).write_text(json.dumps(lines))  # kept if the run is cut short
+        Path(options.json).write_text(json.dumps(lines))  # now, in case the run is cut short
         print(f"{line['status']:<7} {line['name']:<58} {line['message']}", flush=True)
         for note in line["notes"]:
             print(f"        {note}", flush=True)

@@ -51,7 +51,7 @@ def try_wheel(interpreter: Interpreter, wheel: Path) -> None:
                 [python, "-I", smoke, photo],
             )  # fmt: skip
             for command in commands:
-                # pip may need variables such as PIP_INDEX_URL.
+                # Passes all variables to pip, which may need some, such as PIP_INDEX_URL.
                 done = subprocess.run(
                     [str(word) for word in command],
                     cwd=folder,
