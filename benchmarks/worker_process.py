@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from typing import Any
 
-# This is enough for torch.compile of 152 layers.
+# Limit of the wait for an answer. It suffices for torch.compile of 152 layers.
 ANSWER_SECONDS = 1200.0
 
 

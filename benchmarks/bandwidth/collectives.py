@@ -154,7 +154,7 @@ class Gloo:
         part = max(count // self.size, 1)
         mine = self.torch.ones(part)
         all_ = [self.torch.ones(part) for _ in range(self.size)]
-        # Gloo has no reduce-scatter.
+        # Leaves out reduce-scatter, because Gloo does not have it.
         return {
             "all_reduce": lambda: self.dist.all_reduce(array),
             "all_gather": lambda: self.dist.all_gather(all_, mine),

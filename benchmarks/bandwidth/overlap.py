@@ -212,7 +212,7 @@ def work(args: argparse.Namespace) -> None:
         meet()
         return timed(lambda: step(kind), mx.nd.waitall, count)
 
-    # Buckets have their final sizes after some steps, or from the first one on.
+    # Runs more steps first if bucket sizes are tuned, because tuning takes some steps.
     tuned = not args.bucket_mb
     for kind in args.ways:
         block(kind, 45 if tuned and kind in JOBS[:2] else 3)

@@ -67,7 +67,7 @@ class Network:
         self.data.attach_grad()
         self.batch = batch
         options = {"learning_rate": 1e-6}
-        # One rank for each block and one group: there is no gradient to sum.
+        # Needs no store, because all ranks compute on the same data, so no gradient must be summed.
         self.trainer = Trainer(self.net.collect_params(), "sgd", options, kvstore=None)
 
     def training(self) -> Any:

@@ -106,7 +106,8 @@ class DlperfWorker(Worker):
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_CLOSE_SECONDS)
         super().close()
-        # Ranks that outlive the launcher end when the folder is removed; one may still write.
+        # Tries again while a rank that has outlived the launcher writes to the folder. Such ranks
+        # end when the folder is removed.
         for _ in range(50):
             shutil.rmtree(self._exchange, ignore_errors=True)
             if not self._exchange.exists():

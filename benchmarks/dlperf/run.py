@@ -22,7 +22,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-# peers comes first: the module name `run` means its script, not this one.
+# Puts peers first, because the module name `run` must mean the script in peers, not this script.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "io"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))

@@ -159,7 +159,7 @@ def main():
         spec = json.load(file)
     spec["rank"], spec["ranks"] = rank_and_size()
     importlib.import_module("peer_values").DEVICE = spec["device"]
-    # Libraries print to file descriptor 1; answers go to a copy of it.
+    # Writes answers to a copy of file descriptor 1, because libraries print to descriptor 1.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     training = None

@@ -106,7 +106,7 @@ def main(arguments: list[str] | None = None) -> None:
             runs["resize mxnet"] = lambda: pack_with_mxnet(python, folder, resize)
         seconds: dict[str, list[float]] = {name: [] for name in runs}
         for turn in progress(range(options.turns + 1), options.turns + 1, "packing"):
-            # All programs write new files, and none waits for the writes of another one.
+            # Removes old files, so that all programs write new files, and waits for pending writes.
             for name in random.Random(turn).sample(sorted(runs), len(runs)):
                 for written in ("copy", "images.rec", "images.idx"):
                     (folder / written).unlink(missing_ok=True)

@@ -236,7 +236,7 @@ def main():
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--threads", type=int, required=True)
     options = parser.parse_args()
-    # Libraries print to file descriptor 1; answers go to a copy of it.
+    # Writes answers to a copy of file descriptor 1, because libraries print to descriptor 1.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     pipeline = None

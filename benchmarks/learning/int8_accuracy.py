@@ -56,7 +56,7 @@ def documentation() -> Data:
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                     text = ast.get_docstring(node) or ""
-                    # The names of the packages would tell the answer.
+                    # Removes the names of the packages, because they would reveal the class.
                     texts.add(re.sub("|".join(PACKAGES), "", text.lower())[:1000])
             if len(texts) > 2 * TEXTS:
                 break

@@ -19,7 +19,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "gluon" / "train_ima
 RANDOM = ("shuffle", "random_resized_crop", "rand_mirror", "min_aspect_ratio", "max_aspect_ratio")
 RANDOM += ("min_random_area", "max_random_area", "brightness", "contrast", "saturation")
 RANDOM += ("pca_noise", "seed")
-# A smaller part of a picture often misses its letter.
+# The smallest share of a picture in a crop. Smaller crops often miss the picture's letter.
 MIN_AREA = 0.6
 
 
@@ -44,7 +44,7 @@ def use_mxnet():
         if name == "mxnet" or name.startswith("mxnet."):
             sys.modules["mxlite" + name[len("mxnet") :]] = module
     mxnet.horovod = sys.modules["mxlite.horovod"] = one_process()
-    # Folders of images, which need more of mxlite, are not read here.
+    # Replaces the module that reads folders of images, because its imports need more of mxlite.
     sys.modules["image_data"] = types.ModuleType("image_data")
     sys.modules["image_data"].imagenet_iters = None
     import resnet_v1b

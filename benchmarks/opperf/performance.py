@@ -72,7 +72,7 @@ def _schema_of(op: Any) -> dict[str, Any]:
     schemas = _schemas()
     if op.__name__ in schemas:
         return schemas[op.__name__]
-    # Functions of arrays and numbers, such as mx.nd.add.
+    # The function takes arrays or numbers, like mx.nd.add, and has no schema.
     names = list(inspect.signature(op).parameters)
     return {"inputs": names, "variadic": False}
 

@@ -152,7 +152,7 @@ class Cell:
                 if "mib" in answer:
                     self.peaks[name] = answer["mib"]
                 self._say_ready(name, answer)
-            # Iterations beside other programs differ by whole time slices, so the mean is taken.
+            # Beside other programs, takes the mean, because iterations differ by whole time slices.
             typical = statistics.fmean if busy else statistics.median
             with neighbours(busy):
                 for index in range(rounds):

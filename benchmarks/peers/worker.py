@@ -64,7 +64,7 @@ def main():
         importlib.import_module("to_onnx").write(spec, options.batch, options.write_onnx)
         return
     importlib.import_module("peer_values").DEVICE = options.device
-    # Libraries print to file descriptor 1; answers go to a copy of it.
+    # Writes answers to a copy of file descriptor 1, because libraries print to descriptor 1.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     run = None

@@ -63,7 +63,7 @@ def main():
     importlib.import_module("peer_values").DEVICE = options.device
     with open(options.spec, encoding="utf-8") as file:
         spec = json.load(file)
-    # Libraries print to file descriptor 1; answers go to a copy of it.
+    # Writes answers to a copy of file descriptor 1, because libraries print to descriptor 1.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     step = wait = None

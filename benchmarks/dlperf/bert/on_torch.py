@@ -153,7 +153,7 @@ class Training(TorchTraining):
         optimizer = torch.optim.AdamW(
             groups, lr=recipe.LEARNING_RATE, betas=recipe.BETAS, eps=recipe.EPSILON, fused=True
         )
-        # After this number of steps the correction of the moments' bias is 1.
+        # Starts from a step number at which the bias correction of the moments is 1.
         for parameter in self._params:
             optimizer.state[parameter] = {
                 "step": torch.tensor(1e6, device=parameter.device),
