@@ -165,7 +165,7 @@ class FineTuning:
         if opt.parameters:
             if not Path(opt.parameters).exists():
                 raise SystemExit(f"bert: --parameters {opt.parameters} does not exist")
-            # A file of pretrain.py has the heads of pre-training, too.
+            # Loads the heads of pre-training, too, because files of pretrain.py contain them.
             whole = BERTForPretraining(backbone)
             try:
                 whole.load_parameters(opt.parameters, ctx=self.ctx)

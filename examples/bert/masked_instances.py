@@ -132,7 +132,7 @@ def segment_pairs(
                 second += sentence
                 if len(second) >= target - len(first):
                     break
-            end = cut  # the sentences after the division are used again
+            end = cut  # the next instance begins after the cut
         else:
             second = [token for sentence in document[cut:end] for token in sentence]
         yield (*_truncated(first, second, most, random), is_random)

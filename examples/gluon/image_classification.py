@@ -65,7 +65,7 @@ def make_parser() -> argparse.ArgumentParser:
 def get_model(opt: argparse.Namespace, context: list) -> Any:
     """Return the network, with parameters."""
     if opt.model.endswith("-symbol.json"):
-        # Without the softmax at its end: the loss has its own.
+        # Drops the softmax at the end, because the loss computes it.
         scores = mx.sym.load(opt.model).get_children()[0]
         net = gluon.SymbolBlock(scores, [mx.sym.var("data")])
     else:
@@ -204,7 +204,7 @@ class Classifier:
             )
             self.save(epoch, value[0])
         if len(times) > 1:
-            # The first epoch also builds executables.
+            # Skips the first epoch, which also compiles the network.
             print(f"Average epoch time: {np.mean(times[1:])}")
 
     def train_module(self) -> None:

@@ -161,7 +161,7 @@ def get_data_iters(opt: argparse.Namespace, batch_size: int, kvstore: Any) -> tu
     if opt.dataset == "mnist":
         return mnist_iters(directory, batch_size, kvstore)
     if opt.dataset == "cifar10":
-        # The order is that of the file, as in 1.x: its records are shuffled already.
+        # As in 1.x, reads in the order of the file, whose records are already shuffled.
         augment = {"rand_crop": True, "rand_mirror": True}
         shape = (3, 32, 32)
         return record_iters(cifar10_records(directory), shape, batch_size, kvstore, **augment)

@@ -276,7 +276,7 @@ class Classifier:
         if opt.resume_params:
             net.load_parameters(opt.resume_params, ctx=self.context)
         elif not opt.use_pretrained:
-            # The two scripts of gluon-cv differ in this.
+            # The two scripts of gluon-cv use different initializers.
             init = mx.init.Xavier("gaussian", "in", 2) if self.mpi else mx.init.MSRAPrelu()
             net.initialize(init, ctx=self.context)
         net.cast(opt.dtype)

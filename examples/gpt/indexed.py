@@ -107,7 +107,7 @@ class IndexedTokens:
 
 def _at_address(index: str, tokens: str) -> tuple[bytes, RemoteFile]:
     """Return the content of an index and the file of its tokens."""
-    # PyTorch's worker of benchmarks/dlperf reads local files where mxlite is not installed.
+    # Imported on use, because PyTorch's worker of benchmarks/dlperf runs without mxlite.
     from mxlite._files.remote import RemoteFile
     from mxlite.base import MXNetError
 

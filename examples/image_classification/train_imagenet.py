@@ -55,7 +55,7 @@ def main() -> None:
     logging.basicConfig(level=logging.DEBUG)
     parser = make_parser()
     if parser.parse_args().use_imagenet_data_augmentation:
-        # Defaults count only for what is parsed after them.
+        # Parses again below, because new defaults have no effect on parsed arguments.
         parser.set_defaults(**AUGMENTATION)
     args = parser.parse_args()
     fit.fit(args, get_symbol(**vars(args)), data.get_rec_iter)

@@ -40,7 +40,7 @@ GLUON = re.compile(r"\[Epoch (\d+)\] (training|validation): accuracy=([\d.]+)")
 def save_start(folder: Path, dtype: str) -> str:
     """Save network and first parameters, the same ones for each dtype; return the prefix."""
     mx.random.seed(1)
-    # Layers are numbered from 0, as in a separate process.
+    # Numbers layers from 0, as in a separate process.
     with mx.name.NameManager():
         symbol = get_symbol("resnet", dtype=dtype, **NETWORK)
     shapes = {"data": (1, 3, 28, 28)}

@@ -139,7 +139,7 @@ def main() -> int:
         "load_before": load,
         "record_file_mib": size / 2**20,
         "images_per_second": {
-            # The whole epoch, because prefetched batches take no time.
+            # Measures whole epochs, because prefetched batches take no time.
             "reading": statistics.harmonic_mean(speeds(reading)),
             "records": statistics.median(speeds(training)[warm:]),
             "synthetic": statistics.median(speeds(synthetic)[warm:]),

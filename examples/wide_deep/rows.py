@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-CHUNK = 1 << 16  # rows that are read at once
+CHUNK = 1 << 16  # rows of one read
 CRITEO_DENSE, CRITEO_CATEGORIES = 13, 26
 
 

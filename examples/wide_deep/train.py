@@ -69,7 +69,7 @@ def rank_rows(rows: FlatRows, batch: int, rank: int, ranks: int, seed: int) -> I
         while len(rest) < batch:
             order = np.random.RandomState((seed, epoch)).permutation(len(rows))
             rest, epoch = np.concatenate([rest, order]), epoch + 1
-        # Ascending positions read a memory-mapped file faster.
+        # Sorts the positions, because a memory-mapped file is read faster in ascending order.
         yield rows.records[np.sort(rest[rank * own : (rank + 1) * own])]
         rest = rest[batch:]
 
@@ -129,7 +129,7 @@ class Training:
         ranks, rank = self.mesh.size, self.mesh.rank
         found = []
         for first in range(0, count, self.args.batch):
-            # Ranks without rows in the last batch take part in the lookups of all tables, too.
+            # Ranks without rows in the last batch also call _scores: lookups are collective.
             part = rows.records[first : min(count, first + self.args.batch)]
             part = part[len(part) * rank // ranks : len(part) * (rank + 1) // ranks]
             if len(part) or ranks > 1:

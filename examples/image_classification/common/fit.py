@@ -15,7 +15,7 @@ from typing import Any, Callable
 import mxlite as mx
 import numpy as np
 
-# Only these optimizers have momentum, and only these increase the learning rate themselves.
+# The optimizers with momentum, and those with a warm-up of the learning rate of their own.
 _WITH_MOMENTUM = {"sgd", "dcasgd", "nag", "signum", "lbsgd"}
 _WITH_WARMUP = {"lbsgd", "lbnag"}
 _INITIALIZERS = {
@@ -286,7 +286,7 @@ def fit(
     logging.info("start with arguments %s", args)
     train, val = data_loader(args, kv)
     if "dist" in args.kv_store and "async" not in args.kv_store:
-        # Workers with different numbers of batches would wait for each other at the end.
+        # Gives all workers the same number of batches, because they wait for each other.
         batches = get_epoch_size(args, kv)
         logging.info("Resizing training data to %d batches per machine", batches)
         train = mx.io.ResizeIter(train, batches)
