@@ -185,8 +185,9 @@ uint32_t choose_pivot(const uint32_t* words, int64_t count) {
   return samples[kSamples / 2];
 }
 
-// Words that are sorted by themselves: from `from`, which may change, into `result`. This is
-// `from`, or `other`, which has room for them.
+// Words that are sorted without other words. They are in `from`, whose memory is overwritten, and
+// the sorted words are written to `result`. `other` has the same size, and `result` is `from` or
+// `other`.
 struct Part {
   uint32_t *from, *other, *result;
   int64_t count;

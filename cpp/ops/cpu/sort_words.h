@@ -5,7 +5,7 @@
 
 namespace mxlite::cpu {
 
-// `room` has the size of `words`, in which the result is.
+// Sorts in place. `room` is memory of the same size as `words`.
 void sort_words(uint32_t* words, uint32_t* room, int64_t count, int threads);
 
 }  // namespace mxlite::cpu

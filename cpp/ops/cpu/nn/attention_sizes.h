@@ -1,4 +1,4 @@
-// Sizes of the blocks of attention_blocks.h, used by planning and loops.
+// Sizes of the blocks of attention_blocks.h, used by the plans and the loops.
 #pragma once
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// Code shared by the forward and backward loops: division of work among threads, and packing of
+// Code shared by the forward and backward loops, which divides work among threads and packs
 // weights. Included once per instruction set, like rnn_tile.h.
 #pragma once
 #include "cpp/ops/cpu/nn/rnn_cells.h"

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kLane = 16;
 constexpr int kMostVectors = 4;
-// Number of output pixels computed at once for 16 * i filters; their sums fill most of the 32
+// Number of output pixels computed together for 16 * i filters. Their sums fill most of the 32
 // registers.
 constexpr int kPixels[kMostVectors + 1] = {0, 14, 12, 8, 6};
 

@@ -56,7 +56,7 @@ void run_rows(BinaryFn fn, const RowPlan& plan, const TensorRef& a, const Tensor
   const int outer = plan.shape.ndim() - 1;
   const int64_t row = plan.shape.back();
   // Parts begin at multiples of kBlock in their row, so that the rounding of an element does not
-  // depend on the division among threads.
+  // depend on the number of threads.
   const int64_t parts = (row + kBlock - 1) / kBlock, all = out.size() / row * parts;
   const auto run = [&](int64_t first, int64_t last, int) {
     while (first < last) {

@@ -402,7 +402,7 @@ bool aligned(std::initializer_list<const void*> pointers) {
   return true;
 }
 
-// Computes the sums and what follows from them for each channel.
+// Computes the sums, and from the sums the statistics and coefficients of each channel.
 template <class T, bool backward, int V, class Call>
 void run_sums(KernelContext& ctx, const Call& call, const Terms<T, backward>& terms,
               const Work<AccOf<T>>& work) {

@@ -14,7 +14,7 @@
 namespace mxlite::cuda {
 namespace {
 
-constexpr int64_t kVector = 8;  // 16-bit floats that cuDNN loads at once
+constexpr int64_t kVector = 8;  // 16-bit floats that one load of cuDNN reads
 constexpr uintptr_t kVectorBytes = 16;
 constexpr float kMasked = -1e29f;               // mask values of at most kMasked forbid a key
 constexpr uint64_t kSeedStream = ~uint64_t{0};  // dropout masks use streams with small numbers

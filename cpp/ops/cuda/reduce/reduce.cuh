@@ -292,8 +292,8 @@ __global__ void reduce_column_packs(const __grid_constant__ ReducePlan plan, con
   }
 }
 
-// A block joins the splits of 32 results. Each warp joins some splits of all 32 results, so that
-// its loads are adjacent.
+// A block joins the partial values of 32 results. Each warp joins some of the values of all 32
+// results, so that its loads are adjacent.
 template <class R, class T>
 __global__ void join_splits(int64_t results, int64_t splits, const T* partial,
                             const __grid_constant__ ReduceTarget<T> target) {

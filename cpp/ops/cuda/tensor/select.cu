@@ -153,7 +153,7 @@ __global__ void pad_elements(int64_t n, const __grid_constant__ Padding d,
 }
 
 // Appends constants to short rows, for example channels to the pixels of an image: a thread writes
-// a row of N elements at once.
+// a whole row of N elements.
 template <class Word, int N>
 __global__ void extend_rows(int64_t rows, int plain, Word constant, const Word* in, Word* out) {
   for (int64_t row = global_index(); row < rows; row += grid_stride()) {

@@ -1,6 +1,6 @@
-// Training targets of single-shot detectors. The steps are those of the CPU kernel, each for all
-// images of a pass at once. Two steps use one block per image: matching of labels, because each
-// match depends on earlier matches, and selection among sorted negatives.
+// Training targets of single-shot detectors. The steps are those of the CPU kernel. Each step
+// processes all images of a pass. Two steps use one block per image: matching of labels, because
+// each match depends on earlier matches, and selection among sorted negatives.
 #include "cpp/ops/cpu/vision/bilinear.h"
 #include "cpp/ops/cuda/vision/ranking.cuh"
 #include "cpp/ops/cuda/vision/suppression_plan.h"
