@@ -169,9 +169,13 @@ class BackwardWalk {
   // Sets the gradient of a variable to 0 if a call used the variable but the heads do not depend on
   // it.
   void clear(ArrayInfo& leaf) const {
-    if (!leaf.grad || leaf.req != GradReq::kWrite || leaf.stype != StorageType::kDefault) return;
-    const NDArrayRef out[] = {leaf.grad};
+    if (!leaf.grad || leaf.req != GradReq::kWrite) return;
     const ModeScope quiet({false, options_.training});
+    if (leaf.stype != StorageType::kDefault) {
+      store_sparse(leaf, empty_sparse(leaf.stype, leaf.grad->spec(), leaf.grad->device()), true);
+      return;
+    }
+    const NDArrayRef out[] = {leaf.grad};
     call_op("_zeros", {}, {{"shape", leaf.grad->shape()}, {"dtype", leaf.grad->dtype()}},
             leaf.grad->device(), out);
   }

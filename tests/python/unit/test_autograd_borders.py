@@ -50,6 +50,19 @@ def test_gradients_that_do_not_arrive_are_written_as_zeros(hybrid, grad_req):
     assert (x.grad.asscalar(), w.grad.asscalar()) == (0 if grad_req == "write" else 7, 8)
 
 
+@pytest.mark.parametrize("grad_req", ["write", "add"])
+def test_sparse_gradients_that_do_not_arrive_are_written_as_zeros(grad_req):
+    w = nd.ones((4, 2))
+    w.attach_grad(grad_req, stype="row_sparse")
+    for blocked in (False, True):
+        with autograd.record():
+            y = nd.Embedding(nd.array([1, 3]), w, sparse_grad=True, input_dim=4, output_dim=2)
+            y = nd.BlockGrad(y) if blocked else y
+        y.backward()
+    assert w.grad.stype == "row_sparse"
+    assert w.grad.asnumpy().sum() == (0 if grad_req == "write" else 4)
+
+
 def test_states_carried_on_after_backward_are_constants():
     w, h = nd.array([2.0]), nd.array([3.0])
     w.attach_grad()
