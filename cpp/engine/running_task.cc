@@ -10,10 +10,9 @@ namespace mxlite::engine {
 namespace {
 
 std::atomic<int> running = 0;
+std::atomic<bool> held = false;  // while the process ends or forks
 std::atomic<bool> ending = false;
-std::atomic<bool> forking = false;
 thread_local bool ends_process = false;
-thread_local int own_tasks = 0;  // running tasks of this thread; each runs inside the one before
 
 // Waits until at most `rest` tasks run.
 void wait_for_tasks(int rest, double seconds) {
@@ -22,42 +21,45 @@ void wait_for_tasks(int rest, double seconds) {
     std::this_thread::sleep_for(std::chrono::microseconds(200));
 }
 
+// Returns when this thread may run a task, which is counted then.
+void wait_until_released(bool nested) {
+  while (held.load() && !ends_process && (ending.load() || !nested)) {
+    running.fetch_sub(1);
+    while (ending.load()) ::pause();
+    held.wait(true);
+    running.fetch_add(1);
+  }
+}
+
 }  // namespace
 
-RunningTask::RunningTask() {
-  while (true) {
-    running.fetch_add(1);  // comes before reading `ending` and `forking`, so that one of the two
-                           // threads sees the other's write
-    const bool ends = ending.load() && !ends_process;
-    if (!ends && (!forking.load() || own_tasks > 0)) break;
-    running.fetch_sub(1);
-    while (ends) ::pause();
-    forking.wait(true);
-  }
-  ++own_tasks;
+RunningTask::RunningTask(bool nested) {
+  running.fetch_add(1);  // comes before reading `held`, so that one of the two threads sees the
+                         // other's write
+  if (held.load()) [[unlikely]]
+    wait_until_released(nested);
 }
 
-RunningTask::~RunningTask() {
-  --own_tasks;
-  running.fetch_sub(1);
-}
+RunningTask::~RunningTask() { running.fetch_sub(1); }
 
 void wait_for_running_tasks(double seconds) {
   ends_process = true;
   ending.store(true);
+  held.store(true);
   wait_for_tasks(0, seconds);
 }
 
-void hold_tasks(double seconds) {
-  forking.store(true);
-  wait_for_tasks(own_tasks, seconds);
+void hold_tasks(int own, double seconds) {
+  held.store(true);
+  wait_for_tasks(own, seconds);
 }
 
 void release_tasks() {
-  forking.store(false);
-  forking.notify_all();
+  if (ending.load()) return;
+  held.store(false);
+  held.notify_all();
 }
 
-void forget_tasks_of_other_threads() { running.store(own_tasks); }
+void forget_tasks_of_other_threads(int own) { running.store(own); }
 
 }  // namespace mxlite::engine

@@ -8,10 +8,10 @@ namespace mxlite::engine {
 
 // Counts a task that this thread runs. While the process is ending, the constructor returns only on
 // the thread that ends the process. During a fork, the constructor waits for the end of the fork,
-// except inside another running task.
+// unless the task is nested, which means that this thread runs it inside another task.
 class RunningTask {
  public:
-  RunningTask();
+  explicit RunningTask(bool nested);
   ~RunningTask();
   RunningTask& operator=(RunningTask&&) = delete;  // neither copied nor moved
 };
@@ -20,13 +20,13 @@ class RunningTask {
 // returns at this point. Called by the thread that ends the process.
 void wait_for_running_tasks(double seconds);
 
-// Keeps other threads from beginning tasks, and waits for running tasks for at most `seconds`,
-// because a running task may wait for Python's lock, which the forking thread holds. Called before
-// a fork.
-void hold_tasks(double seconds);
+// Keeps other threads from beginning tasks, and waits for running tasks, of which this thread runs
+// `own`. Waits for at most `seconds`, because a running task may wait for Python's lock, which the
+// forking thread holds. Called before a fork.
+void hold_tasks(int own, double seconds);
 // Called after the fork by the parent and by the child.
 void release_tasks();
 // Called by the child, which does not have the other threads.
-void forget_tasks_of_other_threads();
+void forget_tasks_of_other_threads(int own);
 
 }  // namespace mxlite::engine

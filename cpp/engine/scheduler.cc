@@ -62,6 +62,12 @@ Scheduler::RunScope::~RunScope() { current_scope = outer_; }
 
 Scheduler::RunScope* Scheduler::RunScope::innermost() { return current_scope; }
 
+int Scheduler::RunScope::depth() {
+  int tasks = 0;
+  for (const RunScope* s = current_scope; s; s = s->outer_) ++tasks;
+  return tasks;
+}
+
 StreamState* Scheduler::RunScope::stream_state() const { return task_.queue_->stream_state; }
 
 Stream* current_stream() {
@@ -215,7 +221,7 @@ bool Scheduler::execute(Task& task, bool on_worker) {
       for (const StreamPoint& point : task.waits_) stream_state->wait_for(point);
     });
   if (!task.failure_) {
-    const RunningTask running;
+    const RunningTask running(current_scope != nullptr);
     ProfileScope profile(task.name);
     DeviceScope device_profile(stream_state ? &stream_state->stream : nullptr, task.name);
     RunScope scope(*this, task, on_worker);

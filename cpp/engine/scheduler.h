@@ -26,6 +26,7 @@ class Scheduler {
     RunScope(Scheduler& scheduler, Task& task, bool on_worker);
     ~RunScope();
     static RunScope* innermost();       // nullptr outside of tasks
+    static int depth();                 // number of nested tasks that this thread runs
     StreamState* stream_state() const;  // stream of the task's worker, or null
     // Marks that the task ends later than its `run`. Returns the scheduler that must be notified
     // then.
