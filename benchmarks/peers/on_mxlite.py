@@ -12,10 +12,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import mxlite as mx
-import mxlite.onnx
 import numpy as np
 import peer_values
-from mxlite.contrib import quantization
 from networks import build
 
 VARIANTS = ("hybrid", "float32")
@@ -38,6 +36,8 @@ def _filled(spec, data):
 
 def _quantized(net, data):
     """Return the network on int8, with the ranges of this batch."""
+    from mxlite.contrib import quantization  # older builds, which two_builds.py runs, lack it
+
     return quantization.quantize_net_v2(
         net, quantized_dtype="auto", quantize_mode="smart", calib_data=[data], calib_mode="naive",
         quantize_granularity="channel-wise",
@@ -46,10 +46,12 @@ def _quantized(net, data):
 
 def write_onnx(spec, batch, path):
     """Write the quantized network for systems that read ONNX."""
+    from mxlite import onnx
+
     inputs = peer_values.inputs(spec, batch)
     data = mx.nd.array(inputs, dtype=inputs.dtype)
     net = _quantized(_filled(spec, data), data)
-    mxlite.onnx.export(net, data, path=path, check=False)
+    onnx.export(net, data, path=path, check=False)
 
 
 def prepare(spec, variant, dtype, batch):
