@@ -97,8 +97,8 @@ NDArrays call_as_given(const OpSchema& op, const ParamsRef& params,
   std::optional<engine::WriteLine> write_line;
   if (!options.out.empty()) write_line.emplace(options.origin);
   for (const NDArrayRef& a : options.out) check_writable(op.name.c_str(), a);
-  const NDArrays kept =
-      record && !options.out.empty() ? inputs_to_record(inputs, options.out) : NDArrays();
+  NDArrays kept;
+  if (record && !options.out.empty()) kept = inputs_to_record(inputs, options.out);
   NDArrays outputs = invoke(op, params, inputs, options);
   if (numpy && options.out.empty()) [[unlikely]]
     for (const NDArrayRef& output : outputs) output->set_numpy(true);
@@ -147,8 +147,9 @@ bool may_promote(std::span<const NDArrayRef> inputs) {
   });
 }
 
-NDArrays call_with_amp(const OpSchema& op, const ParamsRef& params,
-                       std::span<const NDArrayRef> inputs, const InvokeOptions& options) {
+[[gnu::always_inline]] inline NDArrays call_with_amp(const OpSchema& op, const ParamsRef& params,
+                                                     std::span<const NDArrayRef> inputs,
+                                                     const InvokeOptions& options) {
   if (const amp::Rules* rules = amp::current_rules()) [[unlikely]] {
     const NDArrays cast = cast_inputs(*rules, op, params.get(), inputs);
     const bool eager = !graph::Trace::current();
@@ -174,10 +175,9 @@ NDArrays promoted_inputs(const OpSchema& op, const void* params,
 
 NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
               InvokeOptions options) {
-  if (op.numpy) {
+  if (op.numpy && may_promote(inputs)) [[unlikely]] {
     const NDArrays promoted = promoted_inputs(op, params.get(), inputs);
-    if (!promoted.empty()) [[unlikely]]
-      return call_with_amp(op, params, promoted, options);
+    if (!promoted.empty()) return call_with_amp(op, params, promoted, options);
   }
   return call_with_amp(op, params, inputs, options);
 }

@@ -44,7 +44,10 @@ class SmallVector {
     }
     return *this;
   }
-  ~SmallVector() { destroy(); }
+  ~SmallVector() {
+    std::destroy_n(data_, size_);
+    free_memory();
+  }
 
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
@@ -107,13 +110,17 @@ class SmallVector {
     T* fresh = std::allocator<T>().allocate(n);
     std::uninitialized_move_n(data_, size_, fresh);
     std::destroy_n(data_, size_);
-    if (data_ != inline_data()) std::allocator<T>().deallocate(data_, capacity_);
+    free_memory();
     data_ = fresh;
     capacity_ = n;
   }
+  void free_memory() {
+    if (data_ != inline_data()) [[unlikely]]
+      std::allocator<T>().deallocate(data_, capacity_);
+  }
   void destroy() {
     clear();
-    if (data_ != inline_data()) std::allocator<T>().deallocate(data_, capacity_);
+    free_memory();
     data_ = inline_data();
     capacity_ = N;
   }

@@ -179,10 +179,10 @@ PyObject* call_on_symbol(const OperatorObject& object, PyObject* self, PyObject*
 }
 
 PyObject* call_on_array(const OperatorObject& object, const NDArrayRef& array, PyObject* other,
-                        bool in_place) {
+                        bool other_is_array, bool in_place) {
   InvokeOptions options{.device = array->device(), .origin = current_origin()};
   if (in_place) options.out = std::span(&array, 1);
-  if (is_array(other)) {
+  if (other_is_array) {
     const NDArrayRef& rhs = array_of(other);
     const std::array<NDArrayRef, 2> inputs =
         object.side == Side::kRight ? std::array{rhs, array} : std::array{array, rhs};
@@ -195,8 +195,6 @@ PyObject* call_on_array(const OperatorObject& object, const NDArrayRef& array, P
   return wrap_array(
       std::move(autograd::call(*object.scalar_op, std::move(params), {&array, 1}, options)[0]));
 }
-
-bool is_numpy_operand(PyObject* o) { return is_array(o) && array_of(o)->is_numpy(); }
 
 // Returns a number as an array of 0 dimensions. Its dtype depends on `array`.
 NDArrayRef number_beside(const NDArrayRef& array, PyObject* number) {
@@ -252,7 +250,7 @@ PyObject* beside_foreign(const OperatorObject& object, PyObject* self, PyObject*
   // False.
   const bool sequence = PyList_Check(other) || PyTuple_Check(other);
   const bool comparison = object.arithmetic->signs == Signs::kComparison;
-  if (!sequence && !is_numpy_operand(self) && (comparison || object.side == Side::kInPlace))
+  if (!sequence && !array_of(self)->is_numpy() && (comparison || object.side == Side::kInPlace))
     Py_RETURN_NOTIMPLEMENTED;
   if (!sequence && object.side == Side::kLeft) {
     const std::string reflected = str("__r", object.arithmetic->name, "__");
@@ -273,27 +271,31 @@ PyObject* call_operator(PyObject* callable, PyObject* const* args, size_t nargsf
   return guarded([&]() -> PyObject* {
     const OperatorObject& object = object_of(callable);
     const Py_ssize_t n = PyVectorcall_NARGS(nargsf);
-    const bool on_arrays = n >= 2 && is_any_array(args[0]);
-    if (n < 2 || n > 3 || !(on_arrays || is_symbol(args[0])) || (n == 3 && args[2] != Py_None)) {
+    const ArrayKind own = n >= 2 ? array_kind(args[0]) : ArrayKind::kNone;
+    if (n < 2 || n > 3 || !(own != ArrayKind::kNone || is_symbol(args[0])) ||
+        (n == 3 && args[2] != Py_None)) {
       PyErr_Format(PyExc_TypeError, "%s takes an NDArray or a Symbol, and one operand",
                    object.method->c_str());
       return nullptr;
     }
     PyObject *self = args[0], *other = args[1];
-    MX_CHECK_KIND(object.array_op || is_array(self) || is_numpy_symbol(self), ErrorKind::kType,
-                  *object.method, ": operands must be arrays of mx.np or numbers, got ",
-                  Py_TYPE(self)->tp_name);
-    if (!on_arrays) return call_on_symbol(object, self, other);
+    MX_CHECK_KIND(object.array_op || own == ArrayKind::kDense || is_numpy_symbol(self),
+                  ErrorKind::kType, *object.method,
+                  ": operands must be arrays of mx.np or numbers, got ", Py_TYPE(self)->tp_name);
+    if (own == ArrayKind::kNone) return call_on_symbol(object, self, other);
     // `x += y` on a recorded or traced array makes a new array, as in Python without __iadd__.
     // Recorded arrays raise an error (autograd/call.cc), because 1.x does the same.
     const bool in_place = object.side == Side::kInPlace && !graph::Trace::current();
-    const ArrayKind kind = array_kind(other);
+    const ArrayKind kind = PyFloat_CheckExact(other) ? ArrayKind::kNone : array_kind(other);
     if (kind != ArrayKind::kNone || is_number(other)) {
-      if (kind == ArrayKind::kSparse || is_sparse_array(self))
+      if (kind == ArrayKind::kSparse || own == ArrayKind::kSparse)
         return call_on_sparse(object, self, other, in_place);
-      if (!object.array_op || is_numpy_operand(self) || is_numpy_operand(other)) [[unlikely]]
-        return call_on_numpy(object, array_of(self), other, in_place);
-      return call_on_array(object, array_of(self), other, in_place);
+      const NDArrayRef& array = array_of(self);
+      const bool on_array = kind == ArrayKind::kDense;
+      if (!object.array_op || array->is_numpy() || (on_array && array_of(other)->is_numpy()))
+          [[unlikely]]
+        return call_on_numpy(object, array, other, in_place);
+      return call_on_array(object, array, other, on_array, in_place);
     }
     return beside_foreign(object, self, other);
   });

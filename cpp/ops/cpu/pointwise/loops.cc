@@ -136,7 +136,7 @@ namespace {
 template <class Run>
 void run_in_place(Compute c, const TensorRef& out, const Run& run) {
   const bool stored = stored_as(out.dtype, c);
-  const StoreFn store = store_fn(c, out.dtype);
+  const StoreFn store = stored ? nullptr : store_fn(c, out.dtype);
   parallel_ranges(out.size(), [&](int64_t first, int64_t last) {
     if (stored) return run(first, last - first, at(out, first));
     Buffer result;
