@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "cpp/base/env.h"
 #include "cpp/base/str.h"
@@ -18,6 +19,8 @@ namespace {
 
 // Files of version 1 are ignored: they could contain engines that the problem's rules exclude.
 constexpr const char* kHeader = "mxlite plans 2";
+// Larger files are ignored. A plan takes about 200 bytes.
+constexpr uintmax_t kMostBytes = uintmax_t{64} << 20;
 
 // Lock for one writer per folder, across all processes and all stores of a process. On file systems
 // without locks, concurrent writers may lose each other's plans, but files stay valid.
@@ -66,18 +69,24 @@ void PlanStore::add(const std::string& problem, const std::string& plan) {
   write();
 }
 
-// Ignores a file of another format; the next write replaces it. Skips lines without a tab, which a
-// full disk can leave behind.
+// The next write replaces a file of another format.
 void PlanStore::read() {
-  if (path_.empty()) return;
+  std::error_code failed;
+  const uintmax_t bytes = std::filesystem::file_size(path_, failed);
+  if (failed) return;  // for example, there is no file
   std::ifstream file(path_);
   std::string line;
-  if (!std::getline(file, line) || line != kHeader) return;
-  while (std::getline(file, line)) {
+  const bool has_plans = bytes <= kMostBytes && std::getline(file, line) && line == kHeader;
+  bool valid = has_plans;
+  while (has_plans && std::getline(file, line)) {
     const size_t tab = line.find('\t');
-    if (tab == std::string::npos || tab + 1 == line.size()) continue;
-    plans_.emplace(line.substr(0, tab), line.substr(tab + 1));
+    const bool is_plan = tab != std::string::npos && tab + 1 < line.size();
+    if (is_plan) plans_.emplace(line.substr(0, tab), line.substr(tab + 1));
+    valid &= is_plan;
   }
+  if (!valid && !std::exchange(warned_, true))
+    std::fprintf(stderr, "mxlite: %s: lines that are not plans of this version are ignored\n",
+                 path_.c_str());
 }
 
 void PlanStore::write() const {

@@ -1,5 +1,6 @@
 // Results of tuning, kept between processes: a file of lines `problem <tab> plan` for one
-// device and library version. Without the file, processes repeat the tuning.
+// device and library version. Without the file, processes repeat the tuning. `plan` is the
+// library's name of an algorithm and its options; every process builds the named algorithm.
 #pragma once
 #include <mutex>
 #include <optional>
@@ -10,7 +11,8 @@ namespace mxlite {
 
 class PlanStore {
  public:
-  // Reads the existing file.
+  // Reads the existing file. If the file or some of its lines are not valid, prints a line to
+  // standard error and ignores them.
   explicit PlanStore(std::string path);
   std::optional<std::string> find(const std::string& problem) const;
   // Stores the plan and rewrites the file, merged with plans that other processes have written.
@@ -24,6 +26,7 @@ class PlanStore {
 
   const std::string path_;
   mutable std::mutex mutex_;
+  bool warned_ = false;                                 // guarded by mutex_
   std::unordered_map<std::string, std::string> plans_;  // guarded by mutex_
 };
 

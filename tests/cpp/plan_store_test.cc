@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -146,6 +147,33 @@ TEST_F(PlanStoreTest, ABrokenFileIsReadAsFarAsItGoes) {
   EXPECT_EQ(plans_of("another format\nb\t2\n"), "---");
   EXPECT_EQ(plans_of(""), "---");
   EXPECT_EQ(plans_of("mxlite plans 2\na\t1\nb\t\n\tc\n\nd\t2"), "1-2");
+}
+
+TEST_F(PlanStoreTest, AFileThatIsNotValidIsNamedOnce) {
+  const auto warnings = [&] {
+    testing::internal::CaptureStderr();
+    PlanStore store(path());
+    store.add("b", "2");  // reads the file again and writes a valid one
+    store.add("c", "3");
+    const std::string text = testing::internal::GetCapturedStderr();
+    if (!text.empty()) {
+      EXPECT_NE(text.find(path()), std::string::npos) << text;
+    }
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  EXPECT_EQ(warnings(), 0);  // no file
+  EXPECT_EQ(warnings(), 0);  // a valid file
+  for (const char* content : {"mxlite plans 2\na\t1\nline that was cut of", "mxlite plans 2\na\t\n",
+                              "mxlite plans 1\na\t1\n", ""}) {
+    write(content);
+    EXPECT_EQ(warnings(), 1) << content;
+    EXPECT_EQ(warnings(), 0) << content;
+  }
+  write("mxlite plans 2\na\t1\n");
+  std::filesystem::resize_file(path(), (size_t{64} << 20) + 1);  // zeros follow, without a line end
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(PlanStore(path()).find("a"), std::nullopt);
+  EXPECT_NE(testing::internal::GetCapturedStderr(), "");
 }
 
 TEST_F(PlanStoreTest, TextThatWouldBreakTheFileStaysInMemory) {
