@@ -44,14 +44,15 @@ ldd "$build/mxlite/libmxlite.so" | sed -n 's/^\t\([^ ]*\) => \(\/[^ ]*\) .*/\1 \
 done
 # Compiles _core for other versions of Python. The objects stay in $build for the next kit.
 pybind11=$(python -c 'import pathlib, pybind11; print(pathlib.Path(pybind11.__file__).parent / "include")')
-suffix='import sys, sysconfig; print("%d.%d" % sys.version_info[:2], sysconfig.get_config_var("EXT_SUFFIX"))'
+suffix='import os, sys, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")
+print("%d.%d" % sys.version_info[:2], sysconfig.get_config_var("EXT_SUFFIX"))'
 for version in ${VERSIONS-3.11 3.12 3.13}; do
   found=
   for other in "$(command -v "python$version")" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$version".*/bin/python; do
     [[ $("$other" -c "$suffix" 2>/dev/null) == "$version "* ]] && found=$other && break
   done
   if [ -z "$found" ]; then
-    echo "no Python $version here: a machine with that version compiles _core itself"
+    echo "no Python $version with headers here: a machine with that version compiles _core itself"
     continue
   fi
   name=_core$("$found" -c "$suffix" | cut -d' ' -f2)

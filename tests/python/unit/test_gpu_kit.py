@@ -181,6 +181,107 @@ def test_a_compilation_of_core_continues(tmp_path: Path) -> None:
     assert len(compiled) == 4  # the other two were compiled once
 
 
+CORE = """
+#include <Python.h>
+
+static PyModuleDef core = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, nullptr};
+
+PyMODINIT_FUNC PyInit__core() {
+  PyObject* const module = PyModule_Create(&core);
+  PyModule_AddIntConstant(module, "hexversion", PY_VERSION_HEX);
+  return module;
+}
+"""
+# Replaces the build of the libraries by empty ones. pack.sh has no _core for this Python then, too.
+NINJA = """#!/bin/sh -e
+mkdir -p build/gpu_stand_in/mxlite build/gpu_stand_in/tests
+for library in mxlite/libmxlite mxlite/_core.none tests/libmxlite_fake_gpu; do
+  g++ -shared -x c++ /dev/null -o build/gpu_stand_in/$library.so
+done
+"""
+# Installs nothing from the network.
+PYTHON = f"""#!/bin/sh
+case "$*" in "-m pip "*) exit 0 ;; esac
+exec {sys.executable} "$@"
+"""
+SLOW_COMPILER = """#!/bin/sh
+sleep 2
+exec g++ "$@"
+"""
+
+
+def interpreter_with_headers(version: str) -> str | None:
+    """Return a Python of this version that can compile extension modules."""
+    found = [shutil.which(f"python{version}"), *Path.home().glob(f".pyenv/versions/{version}.*")]
+    program = "import sys, sysconfig; print(*sys.version_info[:2], sysconfig.get_path('include'))"
+    for path in filter(None, found):
+        command = [str(path if Path(path).is_file() else Path(path, "bin/python")), "-c", program]
+        text = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        *numbers, include = text.split() or [""]
+        if ".".join(numbers) == version and Path(include, "Python.h").exists():
+            return command[0]
+    return None
+
+
+def pack(root: Path, versions: str) -> dict[str, str]:
+    """Pack a kit with a small _core in a checkout at root; return the environment."""
+    for tool in ("g++", "patchelf", "strip", "xz"):
+        if not shutil.which(tool):
+            pytest.skip(f"there is no {tool}")
+    pytest.importorskip("pybind11")
+    shutil.copytree(KIT, root / "tools/gpu", ignore=shutil.ignore_patterns("__pycache__"))
+    texts = {"core.cc": CORE, "gil.cc": "", "vectorcall.h": ""}
+    files = {f"cpp/python/{name}": text for name, text in texts.items()}
+    files |= {"bin/cmake": "#!/bin/sh\n", "bin/ninja": NINJA, "bin/python": PYTHON}
+    files |= {"bin/slow": SLOW_COMPILER, "python/mxlite/__init__.py": ""}
+    files["cmake/libmxlite.map"] = (ROOT / "cmake/libmxlite.map").read_text()
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{root}/bin:{os.environ['PATH']}", "VERSIONS": versions}
+    command = ["bash", "tools/gpu/pack.sh", "--stand-in"]
+    subprocess.run(command, cwd=root, env=environment, check=True, timeout=120)
+    return environment
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+def test_the_kit_holds_core_for_a_version_of_python(version: str, tmp_path: Path) -> None:
+    interpreter = interpreter_with_headers(version)
+    if interpreter is None:
+        pytest.skip(f"there is no Python {version} with headers")
+    pack(tmp_path, f"{version} 3.99")
+    with tarfile.open(tmp_path / "build/gpu_kit/kit.tar.xz") as archive:
+        names = {name for name in archive.getnames() if "/core/" in name}
+        archive.extractall(tmp_path / "kit")
+    suffix = f"cpython-{version.replace('.', '')}"
+    assert any(name.startswith(f"./core/_core.{suffix}") for name in names), names
+    assert len(names) == 2  # the other one is of the replaced build
+    shutil.copy(tmp_path / "kit/mxlite/libmxlite.so", tmp_path / "kit/core")
+    program = "import sys, _core; assert _core.hexversion == sys.hexversion"
+    command = [interpreter, "-c", program]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "kit/core")}
+    subprocess.run(command, env=environment, check=True)
+
+
+def test_the_seconds_of_a_step_begin_after_core_is_compiled(tmp_path: Path) -> None:
+    if interpreter_with_headers(f"{sys.version_info[0]}.{sys.version_info[1]}") is None:
+        pytest.skip("this Python has no headers")
+    environment = pack(tmp_path, "")
+    (tmp_path / "tools/gpu/1_smoke.sh").write_text(
+        '. "$(dirname "$0")/boot.sh"\npart quick 5 true\nfinish\n'
+    )
+    # Compiling and linking take at least 4 s, and no part begins in the last 5 s.
+    environment |= {"STEP_SECONDS": "8", "CXX": "bin/slow", "MXLITE_GPU_DIR": f"{tmp_path}/kit"}
+    environment |= {"PYTHON": sys.executable, "RESULTS": f"{tmp_path}/results"}
+    command = ["bash", "tools/gpu/1_smoke.sh"]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=120)
+    report = json.loads((tmp_path / "results/1_smoke.json").read_text())
+    assert [(part["name"], part["exit_status"]) for part in report["parts"]] == [("quick", 0)]
+    assert report["seconds"] <= 3
+
+
 def test_a_run_that_is_ended_writes_its_junit_file(tmp_path: Path) -> None:
     """Parts that boot.sh cuts short have results: the conftest of the GPU's tests sees to it."""
     source = (ROOT / "tests/python/gpu/conftest.py").read_text()
