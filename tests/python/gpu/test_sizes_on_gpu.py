@@ -270,6 +270,10 @@ def test_products_whose_rows_are_not_whole_vectors(dtype: str) -> None:
     compare(lambda x, w: nd.FullyConnected(x, w, num_hidden=261, no_bias=True), x, w, dtype=dtype)
 
 
+def test_batches_of_more_products_than_a_grid_has_blocks_along_z() -> None:
+    compare(nd.batch_dot, normal(65537, 2, 3), normal(65537, 3, 2), dtype="float32")
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("classes", [5, 1031, 9000])
 def test_cross_entropy_of_rows_that_begin_between_packs(classes: int, dtype: str) -> None:
