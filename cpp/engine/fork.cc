@@ -48,7 +48,7 @@ void ForkHandlers::remove(GraphEngine& engine) {
 
 void ForkHandlers::prepare() {
   engines().mutex.lock();
-  hold_tasks(Scheduler::RunScope::depth(), 1.0);
+  hold_tasks(1.0);
   for (GraphEngine* engine : engines().all) engine->scheduler_.lock_for_fork();
   lock_cpu_allocator();
 }
@@ -62,7 +62,7 @@ void ForkHandlers::in_parent() {
 
 void ForkHandlers::in_child() {
   forked = true;
-  forget_tasks_of_other_threads(Scheduler::RunScope::depth());
+  forget_tasks_of_other_threads();
   set_cpu_threads(1);  // the child does not have the parent's OpenMP threads
   for (GraphEngine* engine : engines().all) {
     engine->scheduler_.abandon_unfinished();

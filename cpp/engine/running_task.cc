@@ -6,27 +6,33 @@
 #include <chrono>
 #include <thread>
 
+#include "cpp/engine/scheduler.h"
+
 namespace mxlite::engine {
 namespace {
 
-std::atomic<int> running = 0;
-std::atomic<bool> held = false;  // while the process ends or forks
-std::atomic<bool> ending = false;
-thread_local bool ends_process = false;
+constexpr int kForking = 1, kEnding = 2;
 
-// Waits until at most `rest` tasks run.
-void wait_for_tasks(int rest, double seconds) {
+std::atomic<int> running = 0;
+std::atomic<int> held = 0;  // kForking, kEnding or both
+thread_local bool ends_process = false;
+thread_local int uncounted = 0;  // running tasks of this thread that do not count
+
+int own_tasks() { return Scheduler::RunScope::depth() - uncounted; }
+
+// Waits until only tasks of this thread run.
+void wait_for_other_tasks(double seconds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  while (running.load() > rest && std::chrono::steady_clock::now() < end)
+  while (running.load() > own_tasks() && std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(std::chrono::microseconds(200));
 }
 
 // Returns when this thread may run a task, which is counted then.
 void wait_until_released(bool nested) {
-  while (held.load() && !ends_process && (ending.load() || !nested)) {
+  for (int now; (now = held.load()) != 0 && !ends_process && (now != kForking || !nested);) {
     running.fetch_sub(1);
-    while (ending.load()) ::pause();
-    held.wait(true);
+    while (held.load() & kEnding) ::pause();
+    held.wait(now);
     running.fetch_add(1);
   }
 }
@@ -42,24 +48,32 @@ RunningTask::RunningTask(bool nested) {
 
 RunningTask::~RunningTask() { running.fetch_sub(1); }
 
-void wait_for_running_tasks(double seconds) {
-  ends_process = true;
-  ending.store(true);
-  held.store(true);
-  wait_for_tasks(0, seconds);
+UncountedTasks::UncountedTasks() : count_(own_tasks()) {
+  uncounted += count_;
+  running.fetch_sub(count_);
 }
 
-void hold_tasks(int own, double seconds) {
-  held.store(true);
-  wait_for_tasks(own, seconds);
+UncountedTasks::~UncountedTasks() {
+  running.fetch_add(count_);
+  uncounted -= count_;
+}
+
+void wait_for_running_tasks(double seconds) {
+  ends_process = true;
+  held.fetch_or(kEnding);
+  wait_for_other_tasks(seconds);
+}
+
+void hold_tasks(double seconds) {
+  held.fetch_or(kForking);
+  wait_for_other_tasks(seconds);
 }
 
 void release_tasks() {
-  if (ending.load()) return;
-  held.store(false);
+  held.fetch_and(~kForking);
   held.notify_all();
 }
 
-void forget_tasks_of_other_threads(int own) { running.store(own); }
+void forget_tasks_of_other_threads() { running.store(own_tasks()); }
 
 }  // namespace mxlite::engine

@@ -3,6 +3,8 @@
 #pragma once
 #include <pybind11/pybind11.h>
 
+#include "cpp/engine/running_task.h"
+
 namespace mxlite::python {
 
 // Note [Threads at exit]
@@ -32,6 +34,7 @@ class GilAcquire {
   GilAcquire& operator=(GilAcquire&&) = delete;  // neither copied nor moved
 
  private:
+  const engine::UncountedTasks uncounted_;  // before state_, because a forking thread has the GIL
   PyGILState_STATE state_;
 };
 

@@ -5,10 +5,12 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <limits>
 #include <mutex>
 #include <thread>
 
 #include "cpp/engine/naive_engine.h"
+#include "cpp/engine/running_task.h"
 #include "cpp/engine/threaded_engine.h"
 #include "tests/cpp/engine_test_util.h"
 
@@ -72,6 +74,22 @@ TEST(EngineFork, LocksOfRunningTasksAreFreeInTheChild) {
   });
   locked.pass();
   EXPECT_EQ(run_in_child([&] { return mutex.try_lock() ? 0 : 1; }), 0);
+  engine.wait(x);
+}
+
+TEST(EngineFork, TasksThatWaitForPythonAreNotWaitedFor) {
+  ThreadedEngine engine;
+  Var x;
+  Gate began, gate;
+  push(engine, {}, {&x}, {}, [&] {
+    const UncountedTasks uncounted;
+    began.open();
+    gate.pass();
+  });
+  began.pass();
+  hold_tasks(std::numeric_limits<int>::max());  // returns at once
+  release_tasks();
+  gate.open();
   engine.wait(x);
 }
 
