@@ -53,11 +53,12 @@ void store_sparse(ArrayInfo& variable, const NDArrayRef& value, bool own) {
     return added || alone ? a : call_op("_copy", {a});
   };
   SparseParts& to = sparse_parts(*variable.grad);
-  if (has_rows(total) && variable.stype == StorageType::kRowSparse) {
+  if (storage_type(*total) == variable.stype && sparse_parts(*total).form != SparseForm::kDense) {
     const SparseParts& from = sparse_parts(*total);
     to.form = from.form;
     to.values = taken(from.values);
     to.indices = taken(from.indices);
+    to.indptr = from.indptr ? taken(from.indptr) : nullptr;
     return;
   }
   to.form = SparseForm::kDense;
