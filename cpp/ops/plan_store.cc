@@ -75,6 +75,7 @@ void PlanStore::read() {
   const uintmax_t bytes = std::filesystem::file_size(path_, failed);
   if (failed) return;  // for example, there is no file
   std::ifstream file(path_);
+  if (!file) return;
   std::string line;
   const bool has_plans = bytes <= kMostBytes && std::getline(file, line) && line == kHeader;
   bool valid = has_plans;
