@@ -250,7 +250,8 @@ PyObject* beside_foreign(const OperatorObject& object, PyObject* self, PyObject*
   // False.
   const bool sequence = PyList_Check(other) || PyTuple_Check(other);
   const bool comparison = object.arithmetic->signs == Signs::kComparison;
-  if (!sequence && !array_of(self)->is_numpy() && (comparison || object.side == Side::kInPlace))
+  const bool numpy = is_array(self) && array_of(self)->is_numpy();
+  if (!sequence && !numpy && (comparison || object.side == Side::kInPlace))
     Py_RETURN_NOTIMPLEMENTED;
   if (!sequence && object.side == Side::kLeft) {
     const std::string reflected = str("__r", object.arithmetic->name, "__");
