@@ -191,8 +191,11 @@ def _embedding(c: Call) -> list[str]:
     if low is None or high is None:
         raise c.refuse("it has no equivalent, because the range of its weight is not constant")
     unit = float(max(abs(low.item()), abs(high.item()))) / FULL_SCALE[c.dtype]
-    weight = c.op("DequantizeLinear", c.x[1], c.const(unit, "float32"), c.const(0, "int8"))
-    return _quantized(c, _on_floats(c, "Embedding", [c.x[0], weight]), unit)
+    gather = copy(c)
+    gather.out_dtypes = [c.dtypes[1]]
+    zero = c.const(0, c.dtypes[1])
+    out = CONVERTERS["Embedding"](gather)
+    return _quantized(c, c.op("DequantizeLinear", out, c.const(unit, "float32"), zero), unit)
 
 
 def store_as_uint8(g: Graph, outputs: list[str]) -> None:
