@@ -62,12 +62,6 @@ Scheduler::RunScope::~RunScope() { current_scope = outer_; }
 
 Scheduler::RunScope* Scheduler::RunScope::innermost() { return current_scope; }
 
-int Scheduler::RunScope::depth() {
-  int tasks = 0;
-  for (const RunScope* s = current_scope; s; s = s->outer_) ++tasks;
-  return tasks;
-}
-
 StreamState* Scheduler::RunScope::stream_state() const { return task_.queue_->stream_state; }
 
 Stream* current_stream() {

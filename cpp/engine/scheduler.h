@@ -25,8 +25,12 @@ class Scheduler {
    public:
     RunScope(Scheduler& scheduler, Task& task, bool on_worker);
     ~RunScope();
-    static RunScope* innermost();       // nullptr outside of tasks
-    static int depth();                 // number of nested tasks that this thread runs
+    static RunScope* innermost();  // nullptr outside of tasks
+    static int depth() {           // number of nested tasks that this thread runs
+      int tasks = 0;
+      for (const RunScope* s = innermost(); s; s = s->outer_) ++tasks;
+      return tasks;
+    }
     StreamState* stream_state() const;  // stream of the task's worker, or null
     // Marks that the task ends later than its `run`. Returns the scheduler that must be notified
     // then.

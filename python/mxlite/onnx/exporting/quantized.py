@@ -195,6 +195,7 @@ def _embedding(c: Call) -> list[str]:
     gather.out_dtypes = [c.dtypes[1]]
     zero = c.const(0, c.dtypes[1])
     out = CONVERTERS["Embedding"](gather)
+    assert isinstance(out, str)
     return _quantized(c, c.op("DequantizeLinear", out, c.const(unit, "float32"), zero), unit)
 
 
