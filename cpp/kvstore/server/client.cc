@@ -110,8 +110,8 @@ void Client::init(const std::vector<std::string>& keys, const std::vector<NDArra
   FrameReader reader(placed.body, kFrameBody);
   const std::vector<int64_t> servers = reader.numbers();
   MX_CHECK_KIND(servers.size() == keys.size(), ErrorKind::kCommunicator,
-                "init: the answer must list the servers of ", keys.size(), " keys, got ",
-                servers.size());
+                "init: the scheduler must name one server for each of ", keys.size(), " keys, got ",
+                servers.size(), " servers");
   std::vector<MemberRequest> requests;
   for (size_t i = 0; i < keys.size(); ++i) {
     StoredKey& stored = *fresh[i];
