@@ -289,7 +289,7 @@ def core_stub() -> str:
     kept = [part for part in classes[1:] if not re.match(r"class (NDArray|Op)\b|__all__", part)]
     body = "".join(kept).replace("typing.Any", "Any")
     body = body.replace("typing.SupportsInt | typing.SupportsIndex", "int")
-    # Writes the signatures of hand-written types, because these types have none.
+    # Inserts the signatures of CachedGraph, because types written with Python's C API have none.
     body = re.sub(
         r"(?ms)^    @staticmethod\n    def __new__\(type.*?\"\"\".*?\"\"\"\n", NEW_GRAPH, body
     )

@@ -431,8 +431,8 @@ class HybridBlock(Block):
             except DynamicShapeError as error:
                 if not _lacks_fixed_graph(error):
                     raise
-                # Forward may switch to the other mode, so this trace starts in that mode. No shape
-                # depends on the mode.
+                # Forward may have switched to the other mode, which a trace does not allow, so this
+                # traces again in that mode. No shape depends on the mode.
                 with autograd.predict_mode() if autograd.is_training() else autograd.train_mode():
                     shapes, traced = _core.infer_params(trace, self.name, flat, specs)
         except Exception as error:

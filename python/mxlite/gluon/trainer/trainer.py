@@ -219,8 +219,8 @@ class Trainer(TypedInit):
             on_store = self._distributed
         looks = self._amp_loss_scaler is not None or self._max_norm is not None
         if store is not None and given is None and looks:
-            # Unless the store is asynchronous, the trainer updates, because it must read the sums
-            # before it decides whether to skip the step.
+            # Unless the store is asynchronous, the trainer updates the weights, because it decides
+            # from the summed gradients whether to skip the step.
             on_store = on_store and "async" in store.type
         if self._distributed and store is not None and "async" in store.type:
             if given is False:

@@ -7,6 +7,6 @@ from mxlite.compat import install
 
 install()
 del sys.modules["mxnet"]
-# install() has added the finder of the import alias, so this import puts another module in the
-# place of the one that is being imported.
+# install() has added mxlite's finder, so this import puts its `mxnet` into sys.modules. The import
+# that runs this file then returns that module.
 import_module("mxnet")
