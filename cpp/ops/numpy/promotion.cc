@@ -65,7 +65,7 @@ std::optional<DType> input_dtype(const OpSchema& op, const void* params, size_t 
   }
   if (traits.promotion == Promotion::kFloat && !is_floating(dtype)) return DType::kFloat32;
   MX_CHECK_DTYPE(traits.promotion != Promotion::kNumber || dtype != DType::kBool, op.name,
-                 ": operands must be numbers, got bool arrays; use ^ or logical_xor instead of -");
+                 ": operands must be numbers, got bool arrays; to subtract, use ^ or logical_xor");
   return dtype;
 }
 
