@@ -27,7 +27,7 @@ void dispatch_integer(DType dtype, auto&& fn) {
 }
 
 // Writes the positions in [begin, end) of elements that are not 0. Stops after `count` of them, so
-// that it writes no further number.
+// that it writes nothing to to[count], not even the position of a 0.
 template <class T>
 void write_positions(const T* values, int64_t begin, int64_t end, int64_t count, int64_t* to) {
   using Value = ComputeType<T>;

@@ -91,7 +91,7 @@ class PartialRecord:
         return state
 
     def _whole(self, size: int) -> bool:
-        """Return whether the first bytes are complete records, despite a power failure."""
+        """Return whether the first bytes are complete records; a power failure may damage them."""
         reader = _core.RecordReader(native_name(self._record))
         try:
             while reader.tell() < size:

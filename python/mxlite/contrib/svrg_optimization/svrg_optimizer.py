@@ -33,8 +33,8 @@ class _SVRGOptimizer(opt.Optimizer):
     name that contains "full" is a key of gradients; here, only names that end with ``_full`` are.
     """
 
-    # Workers cannot run this optimizer instead of a store, because the store keeps the gradients
-    # over all data.
+    # If a store refuses this optimizer, workers cannot update instead, because the store keeps the
+    # gradients over all data (keys ``<name>_full``).
     _same_everywhere = False
 
     def __init__(self, default_optimizer: Any, **kwargs: Any) -> None:

@@ -81,7 +81,7 @@ def _deconvolution(c: Call) -> str:
 
 
 def _pool_extra(c: Call, perm: list[int] | None) -> tuple[list[int], list[int], list[int]]:
-    """Return the padding that the output needs behind each axis, and input and output sizes."""
+    """Return the padding that the output needs at the end of each axis; input and output sizes."""
     count, first = len(c.p.kernel), 1 if perm else 2
     strides, pads = _full(c.p.stride, count, 1), _full(c.p.pad, count, 0)
     extra, sizes, out_sizes = [], [], []

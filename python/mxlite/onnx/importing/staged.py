@@ -21,7 +21,8 @@ from .table import Scope, Sizes, Value
 __all__ = ["StagedBlock"]
 
 
-# Inputs that converters read as numbers, which have no gradients, and states.
+# Inputs that are not trained: those that converters read as numbers (numbers have no gradients),
+# and running statistics.
 _UNTRAINED = {
     "BatchNormalization": (3, 4), "Clip": (1, 2), "GRU": (1, 2, 3), "LSTM": (1, 2, 3, 7),
     "NonMaxSuppression": (2, 3, 4), "OneHot": (2,), "Pad": (2,), "RNN": (1, 2, 3),

@@ -28,8 +28,8 @@ _STAGES = [
     ],
     [("5a", 352, 192, 320, 160, 224, "avg", 128), ("5b", 352, 192, 320, 192, 224, "max", 128)],
 ]
-# Modules of stride 2 after the first two stages: 3 x 3 reduce and 3 x 3; double 3 x 3 reduce and
-# double 3 x 3.
+# Modules of stride 2 after the first two stages: name; channels of 3 x 3 reduce and 3 x 3; channels
+# of double 3 x 3 reduce and double 3 x 3.
 _REDUCTIONS = [("3c", 128, 160, 64, 96), ("4e", 128, 192, 192, 256)]
 
 
