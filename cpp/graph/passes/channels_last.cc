@@ -1,7 +1,7 @@
 // Stores images channels-last between convolutions on CUDA with float16 and bfloat16, because
-// tensor cores process the channels of neighboring pixels. Runs before gradients are built, so that
-// backward operators are also channels-last. Transposes a value at most once in each direction.
-// Pads images with few channels; see Note [Images of few channels].
+// tensor cores read the channels of a pixel in words of 8 or 16 bytes. Runs before gradients are
+// built, so that backward operators are also channels-last. Transposes a value at most once in each
+// direction. Pads images with few channels; see Note [Images of few channels].
 #include <algorithm>
 
 #include "cpp/graph/passes/passes.h"

@@ -53,7 +53,8 @@ class MissingModuleError(NotSupportedError, ImportError):
     """A module of MXNet 1.9.1, or a name imported from one, that mxlite does not have."""
 
 
-# Submodules that 1.9.1 lacks or that its programs must import; mxlite imports them on first use.
+# Submodules that 1.9.1 lacks, and those that a program for 1.9.1 must import itself. mxlite imports
+# both on first use.
 OWN_MODULES = {
     "mxlite": ("checkpoint",),
     "mxlite.contrib": ("amp", "svrg_optimization"),

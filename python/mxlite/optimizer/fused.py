@@ -159,7 +159,7 @@ class FusedOptimizer(Optimizer):
     _option_names: ClassVar[tuple[str, ...]] = ()
     # Name of the operator parameter for `clip_gradient`.
     _clip_name: ClassVar[str] = "clip_gradient"
-    # Whether the learning rate multiplies the weight decay.
+    # Whether the operator gets lr * wd instead of wd as the weight decay.
     _decoupled: ClassVar[bool] = False
     # Whether norms are summed over shards, and whether servers may run the updates. Read from the
     # class itself, because a subclass may compute other updates than its base.

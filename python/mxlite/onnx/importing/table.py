@@ -122,7 +122,10 @@ class Scope:
         return name
 
     def _counted(self, value: Value, axis: int, who: str) -> Symbol:
-        """Return 0, 1, 2, ... below the size of a free axis of a value; other axes have size 1."""
+        """Return the symbol of 0, 1, 2, ... along a free axis of a value.
+
+        It has the value's size along that axis, and size 1 along the other axes.
+        """
         free = (value.sizes[0][axis], value.sizes[1][axis])
         for given in self.inputs:
             for source, pair in enumerate(zip(*given.sizes)):

@@ -39,8 +39,8 @@ struct WinogradKernels {
   // is null.
   void (*transform_output_grad)(const WinogradProblem& p, const float* grad, int64_t index,
                                 int64_t t, int64_t slab, float* slabs, float* bias);
-  // Adds a panel of filters of one of the 36 products to its sums, or sets the sums if `first` is
-  // true.
+  // For one of the 36 products: multiplies `data` by a panel of filters of `grad`, and adds the
+  // result to that panel of `sums`, or stores the result there if `first` is true.
   void (*accumulate_panel)(const WinogradProblem& p, const float* data, const float* grad,
                            float* sums, int64_t panel, int64_t tiles, bool first);
   // Converts the sums of kFilterBlock filters for the channels [first, last) to weights.

@@ -420,9 +420,9 @@ def _needed(
 
 
 def _rules(net: Block, source: str) -> tuple[list[_Rule], str, str, bool]:
-    """Return a network's rules, the prefix of names, and the pattern of names to ignore.
+    """Return (rules of a network, prefix of names, pattern of names to ignore, lacks heads).
 
-    The last value tells whether the network lacks heads that the source may have.
+    The last one tells whether the network lacks heads that the source may have.
     """
     if source not in SOURCES:
         raise ValueError_(
