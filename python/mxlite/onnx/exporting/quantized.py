@@ -53,13 +53,18 @@ def _float(c: Call, index: int) -> str:
     return c.op("DequantizeLinear", c.x[index], unit, c.const(0, c.dtypes[index]))
 
 
-def _on_floats(c: Call, op: str, inputs: list[str]) -> str:
-    """Convert the call as if it were the operator ``op`` on these float values."""
+def _as(c: Call, op: str, inputs: list[str], dtypes: list[str], out_dtype: str) -> str:
+    """Convert the call as if it were the operator ``op`` on these inputs."""
     call = copy(c)
     call.x, call.shapes = inputs, c.shapes[: len(inputs)]
-    call.dtypes, call.out_dtypes = ["float32"] * len(inputs), ["float32"]
+    call.dtypes, call.out_dtypes = dtypes, [out_dtype]
     out = CONVERTERS[op](call)
     return out if isinstance(out, str) else out[0]
+
+
+def _on_floats(c: Call, op: str, inputs: list[str]) -> str:
+    """Convert the call as if it were the operator ``op`` on these float values."""
+    return _as(c, op, inputs, ["float32"] * len(inputs), "float32")
 
 
 @converter("_contrib_quantize_v2")
@@ -191,12 +196,9 @@ def _embedding(c: Call) -> list[str]:
     if low is None or high is None:
         raise c.refuse("it has no equivalent, because the range of its weight is not constant")
     unit = float(max(abs(low.item()), abs(high.item()))) / FULL_SCALE[c.dtype]
-    gather = copy(c)
-    gather.out_dtypes = [c.dtypes[1]]
+    taken = _as(c, "Embedding", c.x[:2], c.dtypes[:2], c.dtypes[1])
     zero = c.const(0, c.dtypes[1])
-    out = CONVERTERS["Embedding"](gather)
-    assert isinstance(out, str)
-    return _quantized(c, c.op("DequantizeLinear", out, c.const(unit, "float32"), zero), unit)
+    return _quantized(c, c.op("DequantizeLinear", taken, c.const(unit, "float32"), zero), unit)
 
 
 def store_as_uint8(g: Graph, outputs: list[str]) -> None:
