@@ -147,6 +147,18 @@ bool may_promote(std::span<const NDArrayRef> inputs) {
   });
 }
 
+// Returns inputs cast to their common dtype, or an empty list if no input needs a cast.
+NDArrays cast_to_common_dtype(const OpSchema& op, const void* params,
+                              std::span<const NDArrayRef> inputs) {
+  NDArrays result;
+  const std::optional<DType> common = numpy_input_dtype(op, params, inputs);
+  const auto has_it = [&](const NDArrayRef& input) { return input->dtype() == *common; };
+  if (!common || std::ranges::all_of(inputs, has_it)) return result;
+  for (const NDArrayRef& input : inputs)
+    result.push_back(has_it(input) ? input : call_op("Cast", {input}, {{"dtype", *common}}));
+  return result;
+}
+
 [[gnu::always_inline]] inline NDArrays call_with_amp(const OpSchema& op, const ParamsRef& params,
                                                      std::span<const NDArrayRef> inputs,
                                                      const InvokeOptions& options) {
@@ -162,21 +174,13 @@ bool may_promote(std::span<const NDArrayRef> inputs) {
 
 NDArrays promoted_inputs(const OpSchema& op, const void* params,
                          std::span<const NDArrayRef> inputs) {
-  NDArrays result;
-  if (!op.numpy || !may_promote(inputs)) [[likely]]
-    return result;
-  const std::optional<DType> common = numpy_input_dtype(op, params, inputs);
-  const auto has_it = [&](const NDArrayRef& input) { return input->dtype() == *common; };
-  if (!common || std::ranges::all_of(inputs, has_it)) return result;
-  for (const NDArrayRef& input : inputs)
-    result.push_back(has_it(input) ? input : call_op("Cast", {input}, {{"dtype", *common}}));
-  return result;
+  return op.numpy && may_promote(inputs) ? cast_to_common_dtype(op, params, inputs) : NDArrays();
 }
 
 NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
               InvokeOptions options) {
   if (op.numpy && may_promote(inputs)) [[unlikely]] {
-    const NDArrays promoted = promoted_inputs(op, params.get(), inputs);
+    const NDArrays promoted = cast_to_common_dtype(op, params.get(), inputs);
     if (!promoted.empty()) return call_with_amp(op, params, promoted, options);
   }
   return call_with_amp(op, params, inputs, options);
