@@ -160,8 +160,8 @@ __global__ void finish_channels(const __grid_constant__ Call call,
     finish_channel<T>(call, work, c);
 }
 
-// For layouts in which a channel's elements are contiguous. Each block sums one of the `splits`
-// shares of a channel.
+// Sums channels whose elements are contiguous. Each block sums one of the `splits` shares of a
+// channel.
 template <class T, bool backward, int V, class Call>
 __global__ void __launch_bounds__(kThreads, 4)
     sum_planes(ChannelBlocks b, const __grid_constant__ Terms<T, backward> terms,
